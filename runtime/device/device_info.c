@@ -66,7 +66,7 @@ typedef struct answers {
 } answers;
 
 static void
-ask(VkPhysicalDevice physical, uint32_t api_version, const extension_list *ext, answers *a)
+query_device_facts(VkPhysicalDevice physical, uint32_t api_version, const extension_list *ext, answers *a)
 {
     bool v13 = api_version >= VK_API_VERSION_1_3;
     bool control = v13 || has_extension(ext, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
@@ -145,7 +145,7 @@ caps_of(const answers *a)
 
 /* Adds a matrix shape from the driver's list (KHR or NV extension) if its sums have the wanted type. */
 static void
-add_matrix(dop_matrix_list *list, const uint32_t size[3], const int32_t types[4], int32_t sums, int32_t scope)
+add_matrix_shape(dop_matrix_list *list, const uint32_t size[3], const int32_t types[4], int32_t sums, int32_t scope)
 {
     bool fits = size[0] < 256 && size[1] < 256 && size[2] < 256 && list->n < DOP_MAX_MATRIX_SHAPES;
     if (fits && types[0] == DOP_VK_FLOAT16 && types[1] == DOP_VK_FLOAT16 && types[2] == sums && types[3] == sums &&
@@ -168,10 +168,10 @@ find_matrices(VkInstance instance, dop_device_info *info)
         uint32_t n = MAX_ROWS;
         if (get && get(info->physical, &n, rows) >= 0)
             for (uint32_t i = 0; i < n; i++)
-                add_matrix(&info->matrix_nv, (uint32_t[]){rows[i].MSize, rows[i].NSize, rows[i].KSize},
-                           (int32_t[]){(int32_t)rows[i].AType, (int32_t)rows[i].BType, (int32_t)rows[i].CType,
-                                       (int32_t)rows[i].DType},
-                           DOP_VK_FLOAT32, (int32_t)rows[i].scope);
+                add_matrix_shape(&info->matrix_nv, (uint32_t[]){rows[i].MSize, rows[i].NSize, rows[i].KSize},
+                                 (int32_t[]){(int32_t)rows[i].AType, (int32_t)rows[i].BType, (int32_t)rows[i].CType,
+                                             (int32_t)rows[i].DType},
+                                 DOP_VK_FLOAT32, (int32_t)rows[i].scope);
     }
     if (info->caps.caps & DOP_CAP_coop_khr) {
         dop_vk_get_matrix_properties get = (dop_vk_get_matrix_properties)vkGetInstanceProcAddr(
@@ -185,8 +185,8 @@ find_matrices(VkInstance instance, dop_device_info *info)
             for (uint32_t i = 0; i < n; i++) {
                 const uint32_t size[] = {rows[i].MSize, rows[i].NSize, rows[i].KSize};
                 const int32_t types[] = {rows[i].AType, rows[i].BType, rows[i].CType, rows[i].ResultType};
-                add_matrix(&info->matrix_khr, size, types, DOP_VK_FLOAT32, rows[i].scope);
-                add_matrix(&info->matrix_khr_f16, size, types, DOP_VK_FLOAT16, rows[i].scope);
+                add_matrix_shape(&info->matrix_khr, size, types, DOP_VK_FLOAT32, rows[i].scope);
+                add_matrix_shape(&info->matrix_khr_f16, size, types, DOP_VK_FLOAT16, rows[i].scope);
             }
     }
 }
@@ -400,7 +400,7 @@ dop_device_query(VkInstance instance, VkPhysicalDevice physical, uint32_t index,
         goto error;
     vkGetPhysicalDeviceMemoryProperties(physical, &info->memory);
     info->maps_all = maps_all(&info->memory);
-    ask(physical, base.apiVersion, &ext, &a);
+    query_device_facts(physical, base.apiVersion, &ext, &a);
     snprintf(info->caps.driver, sizeof info->caps.driver, "%s %s", a.props12.driverName, a.props12.driverInfo);
     make_printable(info->caps.driver);
     memcpy(info->driver_uuid, a.props11.driverUUID, VK_UUID_SIZE);

@@ -62,9 +62,9 @@ pick_type(const VkPhysicalDeviceMemoryProperties *m, uint32_t allowed, VkMemoryP
 
 /* Allocates from the most suitable memory type, or from the next best if that is full (for example a small BAR). */
 static dop_status
-allocate(dop_device *device, const VkMemoryRequirements *need, VkMemoryPropertyFlags required,
-         VkMemoryPropertyFlags prefer, VkMemoryPropertyFlags avoid, dop_diag *diag, uint32_t *out_type,
-         VkDeviceMemory *out_memory)
+allocate_best_type(dop_device *device, const VkMemoryRequirements *need, VkMemoryPropertyFlags required,
+                   VkMemoryPropertyFlags prefer, VkMemoryPropertyFlags avoid, dop_diag *diag, uint32_t *out_type,
+                   VkDeviceMemory *out_memory)
 {
     const VkPhysicalDeviceMemoryProperties *m = &device->info.memory;
     const VkMemoryAllocateFlagsInfo flags = {
@@ -127,7 +127,7 @@ create_block(dop_device *device, uint64_t size, VkMemoryPropertyFlags required, 
     VkMemoryRequirements need;
     vkGetBufferMemoryRequirements(device->handle, b->buffer, &need);
     uint32_t type = UINT32_MAX;
-    if ((st = allocate(device, &need, required, prefer, avoid, diag, &type, &b->memory)) != DOP_OK)
+    if ((st = allocate_best_type(device, &need, required, prefer, avoid, diag, &type, &b->memory)) != DOP_OK)
         goto error;
     r = vkBindBufferMemory(device->handle, b->buffer, b->memory, 0);
     VkMemoryPropertyFlags has = device->info.memory.memoryTypes[type].propertyFlags;
@@ -199,7 +199,7 @@ static const VkMemoryPropertyFlags good_for_both =
     VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
 
 static bool
-is_shared(const dop_device_info *info, dop_sharing sharing)
+is_memory_shared(const dop_device_info *info, dop_sharing sharing)
 {
     bool one_memory = info->type == VK_PHYSICAL_DEVICE_TYPE_CPU || info->type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
     return sharing == DOP_SHARING_ON || (sharing == DOP_SHARING_AUTO && one_memory);
@@ -231,8 +231,8 @@ add_block(dop_memory *m, uint32_t pool_index)
 /* Places `size` bytes in the first block of the pool with enough space. Computes sizes only; nothing is allocated
  * yet. */
 static dop_status
-place(dop_memory *m, uint64_t limit, uint32_t pool_index, const char *name, uint64_t size, uint32_t *out_block,
-      uint64_t *out_offset, dop_diag *diag)
+place_in_pool(dop_memory *m, uint64_t limit, uint32_t pool_index, const char *name, uint64_t size, uint32_t *out_block,
+              uint64_t *out_offset, dop_diag *diag)
 {
     uint64_t room = dop_align_u64(size, SLOT_ALIGN);
     uint64_t usual = pool_index == POOL_WEIGHTS && !m->shared && !m->device->view_layout && limit > WEIGHTS_BLOCK
@@ -258,7 +258,7 @@ place(dop_memory *m, uint64_t limit, uint32_t pool_index, const char *name, uint
 
 /* Returns how many bytes from the start of a slot the host reads after any used schedule. */
 static uint64_t
-read_bytes(const dop_plan *plan, const dop_memory_use *use, uint32_t slot)
+count_read_bytes(const dop_plan *plan, const dop_memory_use *use, uint32_t slot)
 {
     uint64_t most = 4;
     for (uint32_t i = 0; i < use->n; i++) {
@@ -287,11 +287,12 @@ place_slots(dop_memory *m, const dop_plan *plan, const dop_memory_use *use, dop_
         if (!use->slots[i])
             continue;
         const char *name = dop_plan_string(plan, s->name);
-        dop_status st = place(m, limit, pool_of(s->kind), name, p->size, &p->block, &p->offset, diag);
+        dop_status st = place_in_pool(m, limit, pool_of(s->kind), name, p->size, &p->block, &p->offset, diag);
         if (st == DOP_OK && s->kind == DOP_SLOT_RESULT && mirror)
-            st = place(m, limit, POOL_MIRROR, name, read_bytes(plan, use, i), &p->mirror, &p->mirror_offset, diag);
+            st = place_in_pool(m, limit, POOL_MIRROR, name, count_read_bytes(plan, use, i), &p->mirror,
+                               &p->mirror_offset, diag);
         if (st == DOP_OK && (s->kind == DOP_SLOT_RECEIVED || s->kind == DOP_SLOT_SENT))
-            st = place(m, limit, POOL_MIRROR, name, p->size, &p->mirror, &p->mirror_offset, diag);
+            st = place_in_pool(m, limit, POOL_MIRROR, name, p->size, &p->mirror, &p->mirror_offset, diag);
         if (st != DOP_OK)
             return st;
         m->bytes[s->kind] += p->size;
@@ -424,7 +425,7 @@ dop_memory_place(dop_device *device, const dop_plan *plan, const dop_memory_use 
         return DOP_NO_MEMORY(diag);
     for (uint32_t i = 0; i < plan->n_slots; i++)
         m->places[i].size = plan->slots[i].size;
-    m->shared = is_shared(&device->info, use->sharing);
+    m->shared = is_memory_shared(&device->info, use->sharing);
     m->written = m->shared || (use->sharing == DOP_SHARING_AUTO && device->info.maps_all);
     dop_status st = DOP_OK;
     if (use->positions > 0)

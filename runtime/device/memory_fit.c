@@ -25,7 +25,7 @@ typedef struct needs {
 } needs;
 
 static double
-saved(double bytes, double values, double bits)
+count_saved_bytes(double bytes, double values, double bits)
 {
     double less = values * bits / 8;
     return bytes > less ? bytes - less : 0;
@@ -42,9 +42,9 @@ count_weights(const dop_plan *plan, const dop_memory_use *use, needs *n)
         n->type_bytes[t->type] += bytes;
         n->type_values[t->type] += values;
         if (t->rows > 1 && t->cols % 32 == 0)
-            n->q8_weights += saved(bytes, values, 8.5);
+            n->q8_weights += count_saved_bytes(bytes, values, 8.5);
         if (t->rows > 1 && t->cols % 256 == 0)
-            n->q4_weights += saved(bytes, values, 4.5);
+            n->q4_weights += count_saved_bytes(bytes, values, 4.5);
     }
 }
 
@@ -85,7 +85,7 @@ count_caches(const dop_plan *plan, const dop_memory_use *use, needs *n)
 }
 
 static void
-add_way(dop_buf *out, const char *option, double bytes, uint64_t total)
+add_saving_option(dop_buf *out, const char *option, double bytes, uint64_t total)
 {
     if (bytes * LEAST_SAVED >= (double)total)
         dop_buf_printf(out, "%s%s saves %.1f MiB", out->size ? ", " : "", option, bytes / mib);
@@ -103,10 +103,10 @@ list_ways(const dop_memory *m, const dop_plan *plan, const needs *n, dop_buf *ou
         less /= 2;
     snprintf(option, sizeof option, "%s %u", pool ? "`ctx_total`" : "`ctx`", less);
     if (less >= LEAST_CTX)
-        add_way(out, option, n->rows * (all - less) / all, m->total);
-    add_way(out, "`kv` q8_0", n->q8_rows, m->total);
-    add_way(out, "`quant` q8_0", n->q8_weights, m->total);
-    add_way(out, "`quant` q4_k", n->q4_weights, m->total);
+        add_saving_option(out, option, n->rows * (all - less) / all, m->total);
+    add_saving_option(out, "`kv` q8_0", n->q8_rows, m->total);
+    add_saving_option(out, "`quant` q8_0", n->q8_weights, m->total);
+    add_saving_option(out, "`quant` q4_k", n->q4_weights, m->total);
 }
 
 static void

@@ -51,7 +51,7 @@ typedef struct asker {
 } asker;
 
 static void
-take(const VkPipelineExecutableStatisticKHR *s, made *out)
+take_statistic(const VkPipelineExecutableStatisticKHR *s, made *out)
 {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(s->name, names[i].name) != 0 || s->format == VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_FLOAT64_KHR)
@@ -66,7 +66,7 @@ take(const VkPipelineExecutableStatisticKHR *s, made *out)
 }
 
 static void
-ask(const asker *a, VkPipeline pipeline, made *out)
+query_statistics(const asker *a, VkPipeline pipeline, made *out)
 {
     enum { MAX_PARTS = 4, MAX_STATISTICS = 64 };
     VkPipelineExecutablePropertiesKHR parts[MAX_PARTS];
@@ -89,14 +89,14 @@ ask(const asker *a, VkPipeline pipeline, made *out)
             continue;
         out->subgroup = parts[i].subgroupSize;
         for (uint32_t k = 0; k < n; k++)
-            take(&rows[k], out);
+            take_statistic(&rows[k], out);
     }
 }
 
 /* Finds a schedule that dispatches a kernel; NULL: none. Kernels of stages have no pipeline, because they are parts of
  * another kernel. If several profiles use a kernel, the shape of its matrices is the same in all of them. */
 static const dop_plan_schedule *
-schedule_of(const dop_plan *plan, uint32_t kernel)
+find_dispatching_schedule(const dop_plan *plan, uint32_t kernel)
 {
     for (uint32_t i = 0; i < plan->n_schedules; i++) {
         const dop_plan_schedule *s = &plan->schedules[i];
@@ -108,7 +108,7 @@ schedule_of(const dop_plan *plan, uint32_t kernel)
 }
 
 static void
-put_line(const dop_plan_kernel *k, const char *name, const made *m, dop_buf *out)
+put_kernel_line(const dop_plan_kernel *k, const char *name, const made *m, dop_buf *out)
 {
     dop_buf_printf(out, "%-44s %6u %8u", name, k->local[0] * k->local[1] * k->local[2], m->subgroup);
     for (uint32_t i = 0; i < N_NUMBERS; i++)
@@ -146,9 +146,9 @@ report_kernel(asker *a, const dop_plan *plan, bool *only, uint32_t i, uint32_t m
         return DOP_OK;
     }
     made m = {0};
-    ask(a, pipeline, &m);
+    query_statistics(a, pipeline, &m);
     vkDestroyPipeline(a->device.handle, pipeline, NULL);
-    put_line(k, name, &m, out);
+    put_kernel_line(k, name, &m, out);
     n->made++;
     n->spilling += m.value[SPILLED] > 0 || m.value[SCRATCH] > 0;
     return DOP_OK;
@@ -167,7 +167,7 @@ report_kernels(asker *a, const dop_plan *plan, dop_buf *out, dop_diag *diag)
     dop_buf_puts(out, "\n");
     dop_status st = DOP_OK;
     for (uint32_t i = 0; i < plan->n_kernels && st == DOP_OK; i++) {
-        const dop_plan_schedule *s = schedule_of(plan, i);
+        const dop_plan_schedule *s = find_dispatching_schedule(plan, i);
         if (s)
             st = report_kernel(a, plan, only, i, plan->profiles[s->profile].matrix, &n, out, diag);
     }

@@ -136,7 +136,7 @@ is_refusal(VkResult r)
 }
 
 static dop_status
-fail(const dop_device *d, const dop_plan *plan, uint32_t kernel, VkResult r, dop_diag *diag)
+fail_pipeline(const dop_device *d, const dop_plan *plan, uint32_t kernel, VkResult r, dop_diag *diag)
 {
     const dop_plan_kernel *k = &plan->kernels[kernel];
     const char *name = dop_plan_string(plan, k->name);
@@ -151,8 +151,8 @@ fail(const dop_device *d, const dop_plan *plan, uint32_t kernel, VkResult r, dop
 }
 
 static VkResult
-create(const dop_device *d, VkPipelineLayout layout, VkPipelineCache cache, const dop_plan *plan, uint32_t kernel,
-       VkPipeline *out_pipeline)
+create_kernel_pipeline(const dop_device *d, VkPipelineLayout layout, VkPipelineCache cache, const dop_plan *plan,
+                       uint32_t kernel, VkPipeline *out_pipeline)
 {
     const dop_plan_kernel *k = &plan->kernels[kernel];
     VkShaderModuleCreateInfo module_info = {
@@ -199,8 +199,8 @@ dop_status
 dop_pipeline_create(const dop_device *device, VkPipelineLayout layout, VkPipelineCache cache, const dop_plan *plan,
                     uint32_t kernel, VkPipeline *out_pipeline, dop_diag *diag)
 {
-    const VkResult r = create(device, layout, cache, plan, kernel, out_pipeline);
-    return r == VK_SUCCESS ? DOP_OK : fail(device, plan, kernel, r, diag);
+    const VkResult r = create_kernel_pipeline(device, layout, cache, plan, kernel, out_pipeline);
+    return r == VK_SUCCESS ? DOP_OK : fail_pipeline(device, plan, kernel, r, diag);
 }
 
 /* Loads the cache in the first thread, so that the caller of dop_pipelines_start need not wait. Holds the lock
@@ -219,7 +219,7 @@ load_cache(dop_pipeline_build *b)
 
 /* Takes the next kernel to create; false: none is left. */
 static bool
-take(dop_pipeline_build *b, uint32_t *out_kernel)
+take_next_kernel(dop_pipeline_build *b, uint32_t *out_kernel)
 {
     bool found = false;
     while (!b->stop && !found && (b->next_wanted < b->n_wanted || b->next_ahead < b->n_ahead)) {
@@ -238,7 +238,8 @@ build_one(dop_pipeline_build *b, uint32_t kernel)
     const double start_ms = dop_now_ms();
     VkPipeline pipeline = VK_NULL_HANDLE;
     pthread_mutex_unlock(&b->lock);
-    const VkResult r = create(b->out->device, b->out->layout, b->cache.handle, b->plan, kernel, &pipeline);
+    const VkResult r =
+        create_kernel_pipeline(b->out->device, b->out->layout, b->cache.handle, b->plan, kernel, &pipeline);
     pthread_mutex_lock(&b->lock);
     b->ended_ms = dop_now_ms();
     b->out->rows[kernel] = pipeline;
@@ -246,7 +247,7 @@ build_one(dop_pipeline_build *b, uint32_t kernel)
     b->kernels[kernel].took_ms = (float)(b->ended_ms - start_ms);
     b->n_made += r == VK_SUCCESS;
     if (r != VK_SUCCESS && !is_refusal(r) && b->st == DOP_OK) {
-        b->st = fail(b->out->device, b->plan, kernel, r, &b->diag);
+        b->st = fail_pipeline(b->out->device, b->plan, kernel, r, &b->diag);
         b->stop = true;
     }
     pthread_cond_broadcast(&b->changed);
@@ -254,7 +255,7 @@ build_one(dop_pipeline_build *b, uint32_t kernel)
 
 /* Saves the cache if it may have grown, with the lock released meanwhile. */
 static void
-save(dop_pipeline_build *b)
+save_built_pipelines(dop_pipeline_build *b)
 {
     if (b->st != DOP_OK || b->n_made == b->n_saved)
         return;
@@ -272,10 +273,10 @@ build_some(dop_pipeline_build *b)
     uint32_t kernel;
     load_cache(b);
     b->n_busy++;
-    while (take(b, &kernel))
+    while (take_next_kernel(b, &kernel))
         build_one(b, kernel);
     if (b->n_busy == 1 && !b->stop)
-        save(b);
+        save_built_pipelines(b);
     b->n_busy--;
 }
 
@@ -355,7 +356,7 @@ dop_pipelines_start(dop_device *device, const dop_plan *plan, const uint32_t *ah
 /* Queues the kernels in used[] before all others. If no thread could be started, creates them here, with everything
  * else queued. */
 static void
-want(dop_pipeline_build *b, const bool *used)
+queue_wanted_kernels(dop_pipeline_build *b, const bool *used)
 {
     for (uint32_t i = 0; i < b->plan->n_kernels; i++)
         if (used[i] && !b->kernels[i].begun && !b->kernels[i].wanted) {
@@ -373,7 +374,7 @@ dop_pipelines_wait(dop_pipelines *pipelines, const bool *used, const dop_progres
     dop_pipeline_build *b = pipelines->build;
     dop_status st = DOP_OK;
     pthread_mutex_lock(&b->lock);
-    want(b, used);
+    queue_wanted_kernels(b, used);
     for (uint32_t i = 0; i < pipelines->n_rows && st == DOP_OK; i++) {
         const made_kernel *k = &b->kernels[i];
         while (used[i] && k->result == VK_NOT_READY && b->st == DOP_OK && st == DOP_OK) {
@@ -388,7 +389,7 @@ dop_pipelines_wait(dop_pipelines *pipelines, const bool *used, const dop_progres
             pthread_mutex_lock(&b->lock);
         }
         if (used[i] && is_refusal(k->result) && st == DOP_OK) {
-            st = fail(pipelines->device, b->plan, i, k->result, diag);
+            st = fail_pipeline(pipelines->device, b->plan, i, k->result, diag);
         } else if (used[i] && k->result != VK_SUCCESS && st == DOP_OK) {
             st = b->st;
             if (diag)
@@ -413,7 +414,7 @@ dop_pipelines_come(dop_pipelines *pipelines, const bool *used, uint32_t most_ms)
     until.tv_sec += until.tv_nsec / SECOND_NS;
     until.tv_nsec %= SECOND_NS;
     pthread_mutex_lock(&b->lock);
-    want(b, used);
+    queue_wanted_kernels(b, used);
     for (uint32_t i = 0; i < pipelines->n_rows && are; i++) {
         while (used[i] && b->kernels[i].result == VK_NOT_READY && b->st == DOP_OK && waited == 0)
             waited = pthread_cond_timedwait(&b->changed, &b->lock, &until);
@@ -461,7 +462,7 @@ dop_pipelines_end(dop_pipelines *pipelines)
     dop_team_join(&b->team);
     pthread_mutex_lock(&b->lock);
     if (!pipelines->device->lost && !pipelines->device->hung)
-        save(b);
+        save_built_pipelines(b);
     pthread_mutex_unlock(&b->lock);
     log_times(b);
 }

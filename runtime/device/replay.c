@@ -5,8 +5,8 @@
 #include <string.h>
 
 static void
-barrier(VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags wrote, VkPipelineStageFlags to,
-        VkAccessFlags touches)
+record_barrier(VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags wrote, VkPipelineStageFlags to,
+               VkAccessFlags touches)
 {
     VkMemoryBarrier b = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
@@ -53,8 +53,8 @@ record_rows(const dop_replay *r, const dop_plan_schedule *s, const dop_plan_disp
 {
     const VkPipelineStageFlags compute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
     if ((d->flags & DOP_DISPATCH_BARRIER) && first_row == 0)
-        barrier(commands, compute, VK_ACCESS_SHADER_WRITE_BIT, compute,
-                VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+        record_barrier(commands, compute, VK_ACCESS_SHADER_WRITE_BIT, compute,
+                       VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
     VkPipeline pipeline = r->pipelines->rows[d->kernel];
     if (pipeline != io_bound->pipeline)
         vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
@@ -94,8 +94,8 @@ record_mirror(const dop_replay *r, const dop_plan_schedule *s, uint64_t from, ui
         .dstOffset = p->mirror_offset + s->logits_offset + from,
         .size = size,
     };
-    barrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT,
-            VK_ACCESS_TRANSFER_READ_BIT);
+    record_barrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
+                   VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_READ_BIT);
     vkCmdCopyBuffer(commands, r->memory->blocks[p->block].buffer, r->memory->blocks[p->mirror].buffer, 1, &copy);
 }
 
@@ -122,15 +122,15 @@ record_end(const dop_replay *r, const dop_plan_schedule *s, dop_form form, VkCom
 {
     if (form == DOP_FORM_READ && has_mirror(r, s))
         record_mirror(r, s, 0, dop_plan_result_bytes(r->plan, s), commands);
-    barrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
-            VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
-            VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_HOST_BIT,
-            VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT |
-                VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_HOST_READ_BIT);
+    record_barrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
+                   VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
+                   VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_HOST_BIT,
+                   VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT |
+                       VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_HOST_READ_BIT);
 }
 
 static uint32_t
-count_dispatches(const dop_plan_schedule *s, dop_form form)
+count_form_dispatches(const dop_plan_schedule *s, dop_form form)
 {
     return form == DOP_FORM_BODY ? s->n_body : s->n_dispatches;
 }
@@ -142,7 +142,7 @@ record_segment(dop_replay *r, uint32_t schedule, dop_form form, uint32_t k, uint
                dop_diag *diag)
 {
     const dop_plan_schedule *s = &r->plan->schedules[schedule];
-    const uint32_t all = count_dispatches(s, form);
+    const uint32_t all = count_form_dispatches(s, form);
     const dop_replay_place first =
                                k > 0 ? dop_replay_segment_end(r->plan, schedule, all, n, k - 1) : (dop_replay_place){0},
                            end = dop_replay_segment_end(r->plan, schedule, all, n, k);
@@ -171,7 +171,7 @@ dop_replay_record(dop_replay *replay, uint32_t schedule, dop_form form, VkQueryP
     dop_status st = start_recording(replay, commands, diag);
     if (st != DOP_OK)
         return st;
-    const uint32_t n = count_dispatches(s, form);
+    const uint32_t n = count_form_dispatches(s, form);
     bindings bound = {0};
     if (timestamps) {
         vkCmdResetQueryPool(commands, timestamps, first_query, n + 1);
@@ -249,8 +249,8 @@ record_clear(dop_replay *r, dop_clear what, dop_diag *diag)
     dop_status st = start_recording(r, commands, diag);
     if (st != DOP_OK)
         return st;
-    barrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT,
-            VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT);
+    record_barrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT,
+                   VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT);
     for (uint32_t i = 0; i < r->plan->n_slots; i++) {
         const dop_plan_slot *s = &r->plan->slots[i];
         const dop_slot_place *p = &r->memory->places[i];
@@ -263,8 +263,8 @@ record_clear(dop_replay *r, dop_clear what, dop_diag *diag)
         if (r->plan->schedules[i].table_slot != DOP_PLAN_NO_SLOT &&
             r->memory->places[r->plan->schedules[i].table_slot].block != UINT32_MAX)
             record_table(r, &r->plan->schedules[i], commands);
-    barrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
-            VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+    record_barrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
+                   VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
     const VkResult res = vkEndCommandBuffer(commands);
     return res == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, res, "vkEndCommandBuffer");
 }
@@ -382,7 +382,7 @@ dop_replay_destroy(dop_replay *replay)
 }
 
 static dop_status
-submit(dop_replay *r, const VkCommandBuffer *commands, uint32_t n, dop_diag *diag, uint64_t *out_ticket)
+submit_commands(dop_replay *r, const VkCommandBuffer *commands, uint32_t n, dop_diag *diag, uint64_t *out_ticket)
 {
     uint64_t value = r->submitted + 1;
     dop_status st = dop_device_submit(r->device, r->device->queue, commands, n, r->timeline, value, diag);
@@ -421,7 +421,7 @@ static dop_status
 end_batches(batches *b, dop_status st, dop_diag *diag, uint64_t *out_ticket)
 {
     if (st == DOP_OK)
-        st = submit(b->r, b->list, b->n, diag, out_ticket);
+        st = submit_commands(b->r, b->list, b->n, diag, out_ticket);
     if (st != DOP_OK && b->begun && !b->r->device->lost) /* nothing signals the end of the batches already submitted */
         (void)vkDeviceWaitIdle(b->r->device->handle);
     return st;
@@ -493,8 +493,8 @@ record_link(dop_replay *r, const dop_replay_link *link, dop_diag *diag)
     vkCmdCopyBuffer(commands, r->memory->blocks[a->block].buffer, r->memory->blocks[b->block].buffer, 1, &copy);
     vkCmdFillBuffer(commands, r->memory->blocks[step->block].buffer, step->offset + offsetof(dop_step, n_rows),
                     sizeof(uint32_t), link->rows);
-    barrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
-            VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+    record_barrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
+                   VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
     const VkResult res = vkEndCommandBuffer(commands);
     return res == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, res, "vkEndCommandBuffer");
 }
@@ -521,7 +521,7 @@ find_link(dop_replay *r, uint32_t from, uint32_t to, uint32_t rows, dop_diag *di
 
 /* Adds the command buffers of a schedule's full form. */
 static dop_status
-add_step(batches *b, uint32_t schedule, dop_diag *diag)
+add_step_commands(batches *b, uint32_t schedule, dop_diag *diag)
 {
     const dop_replay *r = b->r;
     const dop_replay_observer *o = r->observer;
@@ -553,7 +553,7 @@ dop_replay_submit_chain(dop_replay *replay, const dop_chain *chain, dop_diag *di
         if (i > 0)
             st = add_commands(&b, links[i > 1], diag);
         if (st == DOP_OK)
-            st = add_step(&b, i > 0 ? c->next : c->first, diag);
+            st = add_step_commands(&b, i > 0 ? c->next : c->first, diag);
     }
     if (r->observer && st == DOP_OK)
         r->observer->begin(r->observer->user, "submit");
@@ -569,16 +569,16 @@ dop_replay_submit_chain(dop_replay *replay, const dop_chain *chain, dop_diag *di
 dop_status
 dop_replay_clear(dop_replay *replay, dop_clear what, dop_diag *diag, uint64_t *out_ticket)
 {
-    return submit(replay, &replay->clear[what], 1, diag, out_ticket);
+    return submit_commands(replay, &replay->clear[what], 1, diag, out_ticket);
 }
 
 /* Makes all writes of earlier commands visible to all later ones. */
 static void
 barrier_of_all(VkCommandBuffer commands)
 {
-    barrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT,
-            VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT,
-            VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT | VK_ACCESS_HOST_READ_BIT);
+    record_barrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT,
+                   VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT,
+                   VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT | VK_ACCESS_HOST_READ_BIT);
 }
 
 dop_status
@@ -603,18 +603,18 @@ dop_replay_end(dop_replay *replay, dop_diag *diag, uint64_t *out_ticket)
 {
     barrier_of_all(replay->piece);
     VkResult res = vkEndCommandBuffer(replay->piece);
-    return res == VK_SUCCESS ? submit(replay, &replay->piece, 1, diag, out_ticket)
+    return res == VK_SUCCESS ? submit_commands(replay, &replay->piece, 1, diag, out_ticket)
                              : DOP_VK_FAIL(diag, res, "vkEndCommandBuffer");
 }
 
 static dop_status
-record_copy(dop_replay *r, const dop_memory *from, dop_diag *diag)
+record_state_copies(dop_replay *r, const dop_memory *from, dop_diag *diag)
 {
     dop_status st = start_recording(r, r->copy, diag);
     if (st != DOP_OK)
         return st;
-    barrier(r->copy, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT,
-            VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
+    record_barrier(r->copy, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT,
+                   VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
     for (uint32_t i = 0; i < r->plan->n_slots; i++) {
         const dop_slot_place *to = &r->memory->places[i], *at = &from->places[i];
         if (r->plan->slots[i].kind != DOP_SLOT_STATE || to->block == UINT32_MAX)
@@ -633,8 +633,8 @@ record_copy(dop_replay *r, const dop_memory *from, dop_diag *diag)
         if (!pieces)
             vkCmdCopyBuffer(r->copy, source, target, 1, &whole);
     }
-    barrier(r->copy, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
-            VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+    record_barrier(r->copy, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
+                   VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
     const VkResult res = vkEndCommandBuffer(r->copy);
     return res == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, res, "vkEndCommandBuffer");
 }
@@ -644,8 +644,8 @@ dop_replay_copy_states(dop_replay *replay, const dop_memory *from, dop_diag *dia
 {
     dop_status st = DOP_OK;
     if (!replay->copy && (st = allocate_commands(replay, replay->pool, 1, &replay->copy, diag)) == DOP_OK)
-        st = record_copy(replay, from, diag);
-    return st == DOP_OK ? submit(replay, &replay->copy, 1, diag, out_ticket) : st;
+        st = record_state_copies(replay, from, diag);
+    return st == DOP_OK ? submit_commands(replay, &replay->copy, 1, diag, out_ticket) : st;
 }
 
 const float *

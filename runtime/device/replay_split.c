@@ -22,14 +22,14 @@ static const double core_rate = 50e9, core_bandwidth = 1e9, discrete_rate = 0.5e
                     other_rate = 0.1e12, other_bandwidth = 10e9, matrix_factor = 4;
 
 static double
-work_of(const dop_plan_dispatch *d)
+count_moved_bytes(const dop_plan_dispatch *d)
 {
     return (double)d->bytes_read + (double)d->bytes_written;
 }
 
 /* Returns the number of workgroups along y. */
 static uint32_t
-rows_of(const dop_plan_dispatch *d)
+count_grid_rows(const dop_plan_dispatch *d)
 {
     return d->grid[1] > 0 ? d->grid[1] : 1;
 }
@@ -47,7 +47,7 @@ dop_replay_estimate_ms(const dop_device_info *info, const dop_plan *plan, uint32
     for (uint32_t i = 0; i < plan->n_tensors; i++)
         values += (double)plan->tensors[i].rows * plan->tensors[i].cols * plan->tensors[i].experts;
     for (uint32_t i = 0; i < s->n_dispatches; i++)
-        bytes += work_of(&plan->dispatches[s->first_dispatch + i]);
+        bytes += count_moved_bytes(&plan->dispatches[s->first_dispatch + i]);
     const double multiplying = 2 * values * s->max_rows / rate, moving = bytes / bandwidth;
     return 1e3 * (multiplying > moving ? multiplying : moving);
 }
@@ -60,7 +60,7 @@ dop_replay_count_segments(const dop_plan *plan, uint32_t schedule, double ms, do
         return 1;
     uint64_t rows = 0; /* workgroup rows at which dispatches can be split */
     for (uint32_t i = 0; i < s->n_dispatches; i++)
-        rows += rows_of(&plan->dispatches[s->first_dispatch + i]);
+        rows += count_grid_rows(&plan->dispatches[s->first_dispatch + i]);
     const uint32_t most = rows < MOST_SEGMENTS ? (uint32_t)rows : MOST_SEGMENTS;
     const double n = ms / most_ms + 1;
     return most < 1 ? 1 : n < most ? (uint32_t)n : most;
@@ -90,7 +90,7 @@ work_before(const dop_plan *plan, uint32_t schedule, uint32_t n_dispatches)
 {
     work w = {.dispatches = &plan->dispatches[plan->schedules[schedule].first_dispatch], .n = n_dispatches};
     for (uint32_t i = 0; i < n_dispatches; i++)
-        w.all += work_of(&w.dispatches[i]);
+        w.all += count_moved_bytes(&w.dispatches[i]);
     w.beside = n_dispatches > 0 ? w.all / n_dispatches + 1 : 1;
     w.all += w.beside * n_dispatches;
     return w;
@@ -101,8 +101,8 @@ work_before(const dop_plan *plan, uint32_t schedule, uint32_t n_dispatches)
 static uint32_t
 pieces_of(const work *w, uint32_t dispatch, uint32_t n)
 {
-    const uint32_t rows = rows_of(&w->dispatches[dispatch]);
-    const double segments = (work_of(&w->dispatches[dispatch]) + w->beside) * n / w->all,
+    const uint32_t rows = count_grid_rows(&w->dispatches[dispatch]);
+    const double segments = (count_moved_bytes(&w->dispatches[dispatch]) + w->beside) * n / w->all,
                  pieces = n > 1 && segments > 1 ? ceil(2 * segments) : 1;
     return pieces < rows ? (uint32_t)pieces : rows;
 }
@@ -115,12 +115,12 @@ dop_replay_segment_end(const dop_plan *plan, uint32_t schedule, uint32_t n_dispa
     double done = 0;
     while (end.dispatch < n_dispatches) {
         const uint32_t pieces = pieces_of(&w, end.dispatch, n);
-        const double piece = (work_of(&w.dispatches[end.dispatch]) + w.beside) / pieces;
+        const double piece = (count_moved_bytes(&w.dispatches[end.dispatch]) + w.beside) / pieces;
         if (segment + 1 < n && done + 0.5 * piece >= w.all * (segment + 1) / n)
             break;
         done += piece;
         end.piece++;
-        end.row = (uint32_t)((uint64_t)rows_of(&w.dispatches[end.dispatch]) * end.piece / pieces);
+        end.row = (uint32_t)((uint64_t)count_grid_rows(&w.dispatches[end.dispatch]) * end.piece / pieces);
         if (end.piece == pieces)
             end = (dop_replay_place){.dispatch = end.dispatch + 1};
     }

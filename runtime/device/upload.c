@@ -156,7 +156,7 @@ write_piece(worker *w, const piece *p, bool *out_wanted, dop_diag *diag)
 }
 
 static void
-work(void *user, uint32_t member)
+upload_pieces(void *user, uint32_t member)
 {
     dop_upload *up = user;
     worker *w = &up->workers[member];
@@ -243,7 +243,7 @@ dop_upload_start(dop_device *device, const dop_plan *plan, dop_memory *memory, u
     up->n_busy = up->n_workers;
     for (uint32_t i = 0; i < up->n_workers; i++)
         up->workers[i].up = up;
-    uint32_t started = dop_team_start(&up->team, up->n_workers, work, up);
+    uint32_t started = dop_team_start(&up->team, up->n_workers, upload_pieces, up);
     up->inline_only = started == 0;
     pthread_mutex_lock(&up->lock);
     up->n_busy -= up->n_workers - started;
@@ -262,7 +262,7 @@ dop_upload_wait(dop_upload *upload, const dop_progress *progress, dop_diag *diag
     uint64_t shown = 0;
     if (up->inline_only) {
         up->inline_only = false;
-        work(up, 0);
+        upload_pieces(up, 0);
     }
     pthread_mutex_lock(&up->lock);
     while (up->n_busy > 0 && st == DOP_OK) {

@@ -25,7 +25,7 @@ struct dop_constraint_matcher {
 };
 
 static dop_status
-create(const dop_text *text, dop_diag *diag, dop_constraint **out_shape)
+create_constraint(const dop_text *text, dop_diag *diag, dop_constraint **out_shape)
 {
     const dop_plan *plan = dop_text_plan(text);
     const dop_tokenizer *tok = dop_text_tokenizer(text);
@@ -44,7 +44,7 @@ create(const dop_text *text, dop_diag *diag, dop_constraint **out_shape)
 
 /* Destroys the constraint after a failure. */
 static dop_status
-finish(dop_status st, dop_constraint **io_shape)
+finish_constraint(dop_status st, dop_constraint **io_shape)
 {
     if (st != DOP_OK) {
         dop_constraint_destroy(*io_shape);
@@ -58,10 +58,10 @@ dop_constraint_from_grammar(const dop_text *text, const char *grammar, size_t le
                             dop_constraint **out_shape)
 {
     dop_diag_clear(diag);
-    dop_status st = create(text, diag, out_shape);
+    dop_status st = create_constraint(text, diag, out_shape);
     if (st == DOP_OK)
         st = dop_grammar_from_gbnf((*out_shape)->vocab, NULL, grammar, len, NULL, diag, &(*out_shape)->grammar);
-    return finish(st, out_shape);
+    return finish_constraint(st, out_shape);
 }
 
 dop_status
@@ -70,13 +70,13 @@ dop_constraint_from_schema(const dop_text *text, const char *schema, size_t len,
 {
     dop_diag_clear(diag);
     json_t *root = NULL;
-    dop_status st = create(text, diag, out_shape);
+    dop_status st = create_constraint(text, diag, out_shape);
     if (st == DOP_OK && len)
         st = dop_json_decode(schema, len, NULL, diag, &root);
     if (st == DOP_OK)
         st = dop_grammar_from_schema((*out_shape)->vocab, root, NULL, NULL, 0, NULL, diag, &(*out_shape)->grammar);
     json_decref(root);
-    return finish(st, out_shape);
+    return finish_constraint(st, out_shape);
 }
 
 const char *

@@ -88,7 +88,7 @@ dop_model_draw_facts(const dop_model *model, dop_draw_facts *out)
 /* Computes the ids of a text, padded to the model's row count. A text that is too long is truncated, but keeps its end
  * token. *out_end: position of that token. */
 static dop_status
-tokens_of(drawing *d, const char *text, uint32_t *ids, uint32_t *out_end)
+encode_draw_text(drawing *d, const char *text, uint32_t *ids, uint32_t *out_end)
 {
     const uint32_t n = d->plan->context_rows;
     uint32_t *all = NULL;
@@ -133,14 +133,14 @@ read_second(drawing *d, uint32_t *ids, uint32_t end, uint32_t sequence)
 
 /* Computes the text states of a sequence; text NULL: the empty text. */
 static dop_status
-read_text(drawing *d, const char *text, uint32_t sequence)
+read_draw_text(drawing *d, const char *text, uint32_t sequence)
 {
     const dop_plan_draw *p = d->plan;
     const uint32_t n = p->context_rows;
     const size_t values = (size_t)n * p->context, own = (size_t)n * (p->context - p->text_2);
     uint32_t *ids = calloc(n, sizeof *ids), end = 0;
     dop_status st = DOP_OK;
-    DOP_TRY(ids ? tokens_of(d, text ? text : "", ids, &end) : DOP_NO_MEMORY(d->diag));
+    DOP_TRY(ids ? encode_draw_text(d, text ? text : "", ids, &end) : DOP_NO_MEMORY(d->diag));
     DOP_TRY(dop_program_run(d->m, "encode", &(dop_value){"tokens", ids, n}, 1, &(dop_value){"rows", d->rows, own}, 1,
                             d->diag));
     if (p->text_2)
@@ -157,7 +157,7 @@ error:
 }
 
 static dop_status
-predict(drawing *d, uint32_t sequence, float *out)
+predict_noise(drawing *d, uint32_t sequence, float *out)
 {
     const dop_value in[] = {{"latents", d->given, d->n},
                             {"time", d->time, d->plan->times},
@@ -180,14 +180,14 @@ keep_places(drawing *d, uint32_t i)
 
 /* Runs one step, with classifier-free guidance unless it is 1 (https://arxiv.org/abs/2207.12598). */
 static dop_status
-step(drawing *d, uint32_t i)
+step_drawing(drawing *d, uint32_t i)
 {
     dop_sampler_input(&d->sampler, i, d->x, d->n, d->given);
     dop_time_embedding(d->sampler.times[i], d->plan->cosine_first, d->plan->shift, d->time, d->plan->times);
     dop_status st = DOP_OK;
-    DOP_TRY(predict(d, PROMPT, d->predicted));
+    DOP_TRY(predict_noise(d, PROMPT, d->predicted));
     if (d->guidance != 1)
-        DOP_TRY(predict(d, NEGATIVE, d->blank));
+        DOP_TRY(predict_noise(d, NEGATIVE, d->blank));
     for (size_t k = 0; k < d->n && d->guidance != 1; k++)
         d->predicted[k] = (float)((double)d->blank[k] + d->guidance * ((double)d->predicted[k] - (double)d->blank[k]));
     dop_sampler_step(&d->sampler, i, d->predicted, d->x, d->n);
@@ -197,7 +197,7 @@ error:
 }
 
 static dop_status
-decode(drawing *d, dop_drawing *out)
+decode_drawing(drawing *d, dop_drawing *out)
 {
     const dop_plan_draw *p = d->plan;
     const size_t n_pixels = dop_draw_pixels(p), places = n_pixels / p->colours;
@@ -220,7 +220,7 @@ decode(drawing *d, dop_drawing *out)
 }
 
 static dop_status
-allocate(drawing *d)
+allocate_drawing(drawing *d)
 {
     d->x = calloc(6 * d->n, sizeof *d->x);
     d->time = calloc(d->plan->times, sizeof *d->time);
@@ -278,7 +278,7 @@ error:
 
 /* Sets the initial latents: noise, added to those of the initial image if there is one. */
 static dop_status
-begin(drawing *d, const dop_draw_options *o)
+begin_drawing(drawing *d, const dop_draw_options *o)
 {
     dop_status st = o->init ? read_init(d, o) : DOP_OK;
     dop_sampler_noise(&d->sampler, d->given, d->n);
@@ -290,25 +290,25 @@ begin(drawing *d, const dop_draw_options *o)
 }
 
 static dop_status
-draw(drawing *d, const dop_draw_options *o, dop_drawing *out)
+run_drawing(drawing *d, const dop_draw_options *o, dop_drawing *out)
 {
-    DOP_RETURN_IF_ERROR(allocate(d));
-    DOP_RETURN_IF_ERROR(read_text(d, o->text, PROMPT));
+    DOP_RETURN_IF_ERROR(allocate_drawing(d));
+    DOP_RETURN_IF_ERROR(read_draw_text(d, o->text, PROMPT));
     if (d->guidance != 1)
-        DOP_RETURN_IF_ERROR(read_text(d, o->negative, NEGATIVE));
-    DOP_RETURN_IF_ERROR(begin(d, o));
+        DOP_RETURN_IF_ERROR(read_draw_text(d, o->negative, NEGATIVE));
+    DOP_RETURN_IF_ERROR(begin_drawing(d, o));
     for (uint32_t i = 0; i < d->sampler.n_steps; i++) {
         DOP_RETURN_IF_ERROR(go_on(o, i, d->sampler.n_steps, d->diag));
-        DOP_RETURN_IF_ERROR(step(d, i));
+        DOP_RETURN_IF_ERROR(step_drawing(d, i));
     }
     DOP_RETURN_IF_ERROR(go_on(o, d->sampler.n_steps, d->sampler.n_steps, d->diag));
-    return decode(d, out);
+    return decode_drawing(d, out);
 }
 
 /* Checks the options and resolves defaults. */
 static dop_status
-settle(const dop_model *model, const dop_draw_options *o, dop_diag *diag, dop_draw_sampler *out_sampler,
-       double *out_guidance)
+settle_draw_options(const dop_model *model, const dop_draw_options *o, dop_diag *diag, dop_draw_sampler *out_sampler,
+                    double *out_guidance)
 {
     const dop_plan_draw *p = model->plan.draw;
     if (!p)
@@ -352,7 +352,7 @@ dop_draw_check(const dop_model *model, const dop_draw_options *options, dop_diag
 {
     dop_draw_sampler *sampler = calloc(1, sizeof *sampler);
     double guidance;
-    const dop_status st = sampler ? settle(model, options, diag, sampler, &guidance) : DOP_NO_MEMORY(diag);
+    const dop_status st = sampler ? settle_draw_options(model, options, diag, sampler, &guidance) : DOP_NO_MEMORY(diag);
     free(sampler);
     return st;
 }
@@ -366,13 +366,13 @@ dop_draw_picture(dop_model *model, const dop_draw_options *options, dop_diag *di
     if (!d)
         return DOP_NO_MEMORY(diag);
     *d = (drawing){.m = model, .plan = model->plan.draw, .diag = diag};
-    dop_status st = settle(model, options, diag, &d->sampler, &d->guidance);
+    dop_status st = settle_draw_options(model, options, diag, &d->sampler, &d->guidance);
     if (st == DOP_OK) {
         d->n = dop_draw_latents(d->plan);
         st = dop_text_of_model(model, diag, &d->text);
     }
     if (st == DOP_OK)
-        st = draw(d, options, out_drawing);
+        st = run_drawing(d, options, out_drawing);
     if (st == DOP_OK)
         *out_drawing = (dop_drawing){.width = d->plan->width * d->plan->scale,
                                      .height = d->plan->height * d->plan->scale,

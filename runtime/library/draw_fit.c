@@ -24,8 +24,8 @@ cut_to_shape(dop_picture *p, uint32_t width, uint32_t height)
 /* Decodes an image and fits it to the plan's size. The caller must finish *out_fit, also after an error. out_size:
  * original width and height. */
 static dop_status
-fit(const dop_plan_draw *p, const void *bytes, size_t n, dop_budget *budget, dop_diag *diag, dop_picture *out_fit,
-    uint32_t out_size[2])
+fit_picture(const dop_plan_draw *p, const void *bytes, size_t n, dop_budget *budget, dop_diag *diag,
+            dop_picture *out_fit, uint32_t out_size[2])
 {
     const uint32_t width = p->width * p->scale, height = p->height * p->scale;
     dop_picture given = {0};
@@ -99,7 +99,7 @@ dop_draw_init_read(const dop_plan_draw *p, const dop_draw_options *o, dop_diag *
     const uint32_t width = p->width * p->scale, height = p->height * p->scale;
     uint32_t size[2];
     *out = (dop_draw_init){0};
-    dop_status st = fit(p, o->init, o->n_init, NULL, diag, &out->picture, size);
+    dop_status st = fit_picture(p, o->init, o->n_init, NULL, diag, &out->picture, size);
     if (st != DOP_OK || !o->mask)
         return st;
     st = fit_mask(p, o->mask, o->n_mask, size, NULL, diag, &out->drawn);
@@ -127,7 +127,7 @@ dop_draw_fit(const dop_model *model, const void *bytes, size_t n, dop_budget *bu
 {
     dop_picture picture = {0};
     dop_status st = DOP_OK;
-    DOP_TRY(fit(model->plan.draw, bytes, n, budget, diag, &picture, out_size));
+    DOP_TRY(fit_picture(model->plan.draw, bytes, n, budget, diag, &picture, out_size));
     DOP_TRY(dop_picture_write_png(&picture, NULL, 0, diag, out_png));
 error:
     dop_picture_discard(&picture, budget);

@@ -111,7 +111,7 @@ dop_generation_prepare(dop_generation *generation, uint64_t steps, dop_diag *dia
 
 /* Reports that the grammar allows no token of the vocabulary. */
 static dop_status
-refuse(dop_generation *g, dop_diag *diag)
+refuse_pick(dop_generation *g, dop_diag *diag)
 {
     g->refused = true;
     dop_diag_clear(diag);
@@ -126,7 +126,7 @@ set_mask(dop_generation *g, bool masks, dop_diag *diag)
         return diag ? diag->code : DOP_E_NOMEM;
     g->mask_ready |= masks;
     dop_status st = dop_sequence_set_mask(g->sequence, masks ? g->mask : NULL, diag);
-    return st == DOP_E_INPUT ? refuse(g, diag) : st;
+    return st == DOP_E_INPUT ? refuse_pick(g, diag) : st;
 }
 
 dop_status
@@ -152,7 +152,7 @@ pick_from(dop_generation *g, dop_picker *picker, const float *logits, const uint
         finite = dop_logits_largest(logits, vocab) != UINT32_MAX;
         memcpy(picker->allowed, logits, (size_t)vocab * sizeof *logits);
         if ((st = dop_matcher_apply(g->matcher, picker->allowed, vocab, diag)) != DOP_OK)
-            return st == DOP_E_INPUT ? refuse(g, diag) : st;
+            return st == DOP_E_INPUT ? refuse_pick(g, diag) : st;
         from = picker->allowed;
     }
     picker->sampler.params = g->sampling;
@@ -166,7 +166,7 @@ pick_from(dop_generation *g, dop_picker *picker, const float *logits, const uint
 
 /* Advances the matcher by the pick. */
 static dop_status
-follow(dop_generation *g, dop_diag *diag)
+advance_matcher(dop_generation *g, dop_diag *diag)
 {
     g->mask = NULL;
     g->mask_ready = false;
@@ -184,7 +184,7 @@ dop_generation_pick(dop_generation *generation, uint32_t row, dop_picker *picker
         g->pick = dop_step_pick(g->model, row);
     else
         DOP_RETURN_IF_ERROR(dop_step_sample(g->model, row, diag, &g->pick));
-    return follow(g, diag);
+    return advance_matcher(g, diag);
 }
 
 /* --- text and end ---------------------------------------------------------------------------------------------------- */
@@ -220,7 +220,7 @@ is_end_id(const dop_generation *g, uint32_t id)
 
 /* Returns why the text ends with the last token, whose text is already pushed. */
 static dop_end
-end_of(const dop_generation *g)
+find_end_reason(const dop_generation *g)
 {
     return is_end_id(g, g->pick)                            ? DOP_END_ID
            : g->output.stopped                              ? DOP_END_STOP_TEXT
@@ -244,7 +244,7 @@ dop_generation_write(dop_generation *generation, dop_diag *diag, size_t *out_fro
         if (st == DOP_OK)
             st = push_piece(g, diag, &from);
     }
-    *out_end = end_of(g);
+    *out_end = find_end_reason(g);
     return st == DOP_OK && *out_end != DOP_END_NOT_YET ? dop_generation_flush(g, diag, &from) : st;
 }
 
@@ -258,7 +258,7 @@ pick_for_sequence(void *user, const float *logits, uint32_t vocab, const uint32_
     dop_generation *g = user;
     (void)vocab;
     dop_status st = pick_from(g, &g->own, logits, tokens, n_tokens, diag);
-    if (st == DOP_OK && (st = follow(g, diag)) == DOP_OK)
+    if (st == DOP_OK && (st = advance_matcher(g, diag)) == DOP_OK)
         *out_id = g->pick;
     return st;
 }
@@ -381,7 +381,7 @@ dop_generation_next(dop_generation *generation, dop_diag *diag, dop_generation_t
     if (st == DOP_OK)
         st = dop_sequence_next(g->sequence, diag, &g->pick);
     if (st == DOP_OK && masks_picks(g))
-        st = follow(g, diag);
+        st = advance_matcher(g, diag);
     if (st == DOP_OK && g->logprobs)
         st = dop_sequence_logprobs(g->sequence, g->n_top, diag, &g->logprobs[0], &g->logprobs[1]);
     if (st == DOP_OK)

@@ -74,7 +74,7 @@ dop_images_open(dop_model *model, const dop_images_options *options, dop_diag *d
 }
 
 static void
-drop(dop_images *x, seen **at)
+drop_seen_image(dop_images *x, seen **at)
 {
     seen *s = *at;
     *at = s->next;
@@ -86,7 +86,7 @@ void
 dop_images_close(dop_images *images)
 {
     while (images && images->list)
-        drop(images, &images->list);
+        drop_seen_image(images, &images->list);
     free(images);
 }
 
@@ -199,7 +199,7 @@ typedef struct inputs {
 } inputs;
 
 static void *
-add(inputs *in, const char *name, size_t n)
+add_image_input(inputs *in, const char *name, size_t n)
 {
     uint32_t *data = calloc(n, sizeof *data);
     in->values[in->n++] = (dop_value){name, data, n};
@@ -208,8 +208,8 @@ add(inputs *in, const char *name, size_t n)
 
 /* Writes one input value of a tile's row; row NULL: the class row, which is no patch. */
 static void
-fill_row(const dop_image_tile *x, const char *name, const dop_image_row *row, uint32_t n_places, uint32_t *data,
-         size_t at)
+fill_image_row(const dop_image_tile *x, const char *name, const dop_image_row *row, uint32_t n_places, uint32_t *data,
+               size_t at)
 {
     const uint32_t n = x->grid_width * x->grid_height, patch = row ? row->patch : n, place_y = patch / x->grid_width,
                    place_x = patch % x->grid_width;
@@ -237,7 +237,7 @@ fill_row(const dop_image_tile *x, const char *name, const dop_image_row *row, ui
 
 /* Adds one input by name, for all tiles in sequence. */
 static bool
-fill(const dop_image *x, const char *name, size_t row_values, const dop_image_row *rows, inputs *in)
+fill_image_input(const dop_image *x, const char *name, size_t row_values, const dop_image_row *rows, inputs *in)
 {
     const dop_plan_program *image = dop_plan_program_of(&x->images->model->plan, DOP_SCHED_IMAGE);
     if (strcmp(name, "patches") == 0 && image->class_row == 0) { /* use the preprocessed pixels without a copy */
@@ -245,7 +245,8 @@ fill(const dop_image *x, const char *name, size_t row_values, const dop_image_ro
         in->values[in->n++] = (dop_value){name, x->values, x->layout.rows * row_values};
         return true;
     }
-    uint32_t *data = add(in, name, ((size_t)x->layout.rows + x->layout.n_tiles * image->class_row) * row_values);
+    uint32_t *data =
+        add_image_input(in, name, ((size_t)x->layout.rows + x->layout.n_tiles * image->class_row) * row_values);
     if (!data)
         return false;
     for (uint32_t i = 0; i < x->layout.n_tiles; i++) {
@@ -256,7 +257,7 @@ fill(const dop_image *x, const char *name, size_t row_values, const dop_image_ro
             continue;
         }
         for (size_t k = 0; k < n + image->class_row; k++)
-            fill_row(&t, name, k < n ? &rows[t.first_row + k] : NULL, image->n_places, data, first + k);
+            fill_image_row(&t, name, k < n ? &rows[t.first_row + k] : NULL, image->n_places, data, first + k);
     }
     return true;
 }
@@ -266,7 +267,7 @@ make_inputs(const dop_image *x, const dop_image_row *rows, inputs *in)
 {
     const dop_plan *plan = &x->images->model->plan;
     const dop_plan_program *image = dop_plan_program_of(plan, DOP_SCHED_IMAGE);
-    uint32_t n, *lengths = add(in, "lengths", x->layout.n_tiles);
+    uint32_t n, *lengths = add_image_input(in, "lengths", x->layout.n_tiles);
     const uint32_t *of = dop_used_of(&x->images->model->used, DOP_SCHED_IMAGE, DOP_ORDER_BARRIERS, &n);
     bool ok = lengths != NULL;
     for (uint32_t i = 0; i < x->layout.n_tiles && ok; i++) {
@@ -276,7 +277,7 @@ make_inputs(const dop_image *x, const dop_image_row *rows, inputs *in)
     for (uint32_t i = 0; i < plan->n_crossings && ok && n > 0 && in->n < DOP_PART_MAX_VALUES; i++) {
         const dop_plan_crossing *c = &plan->crossings[i];
         if (c->schedule == of[0] && c->way == DOP_CROSSING_RECEIVED)
-            ok = fill(x, dop_plan_string(plan, c->name), (size_t)(c->row_bytes / sizeof(float)), rows, in);
+            ok = fill_image_input(x, dop_plan_string(plan, c->name), (size_t)(c->row_bytes / sizeof(float)), rows, in);
     }
     return ok;
 }
@@ -300,7 +301,7 @@ put_in_order(const dop_image *x, const dop_image_row *rows, uint32_t width, cons
 
 /* Runs the program `image`. out_rows: f32 [depth][features][width], in row order. */
 static dop_status
-run(const dop_image *x, const dop_image_row *rows, uint32_t width, float *out_rows, dop_diag *diag)
+run_image_program(const dop_image *x, const dop_image_row *rows, uint32_t width, float *out_rows, dop_diag *diag)
 {
     inputs in = {.n = 0};
     char names[DOP_PART_MAX_VALUES][24] = {"features"};
@@ -324,7 +325,7 @@ error:
 
 /* Replaces features in row order by features in reading order. */
 static dop_status
-sort(const dop_image *x, const dop_image_row *rows, uint32_t width, float **io_rows, dop_diag *diag)
+sort_image_features(const dop_image *x, const dop_image_row *rows, uint32_t width, float **io_rows, dop_diag *diag)
 {
     const size_t n = (size_t)x->layout.features * width;
     float *sorted = malloc(x->images->depth * n * sizeof *sorted);
@@ -339,7 +340,7 @@ sort(const dop_image *x, const dop_image_row *rows, uint32_t width, float **io_r
 
 /* Frees unused features, least recently used first, until the rest fits in keep_bytes. */
 static void
-evict(dop_images *x)
+evict_image_features(dop_images *x)
 {
     for (;;) {
         uint64_t bytes = 0;
@@ -351,13 +352,13 @@ evict(dop_images *x)
         }
         if (!last || bytes <= x->keep_bytes)
             return;
-        drop(x, last);
+        drop_seen_image(x, last);
     }
 }
 
 /* Finds the cached features of the image's file, and marks them as most recently used. */
 static seen *
-find(dop_images *x, const dop_image *image)
+find_seen_image(dop_images *x, const dop_image *image)
 {
     for (seen **at = &x->list; *at; at = &(*at)->next) {
         seen *s = *at;
@@ -372,7 +373,7 @@ find(dop_images *x, const dop_image *image)
 }
 
 static dop_status
-make(dop_image *image, dop_diag *diag)
+make_image_features(dop_image *image, dop_diag *diag)
 {
     dop_images *x = image->images;
     const uint32_t width = x->model->plan.model->hidden, merge = x->processor.merge;
@@ -383,10 +384,10 @@ make(dop_image *image, dop_diag *diag)
     seen *s = calloc(1, sizeof *s);
     dop_status st = DOP_OK;
     DOP_TRY(made && s ? dop_image_rows(&x->processor, &image->layout, diag, &rows) : DOP_NO_MEMORY(diag));
-    DOP_TRY(run(image, rows, width, made, diag));
+    DOP_TRY(run_image_program(image, rows, width, made, diag));
     if (x->processor.window > 0)
         /* otherwise rows are in reading order already */
-        DOP_TRY(sort(image, rows, width, &made, diag));
+        DOP_TRY(sort_image_features(image, rows, width, &made, diag));
     DOP_TRY(dop_features_take(x->model, &made, image->layout.features, one ? image->layout.grid_height / merge : 0,
                               one ? image->layout.grid_width / merge : 0, diag, &s->first));
     memcpy(s->digest, image->digest, sizeof s->digest);
@@ -409,16 +410,16 @@ dop_image_see(dop_image *image, dop_diag *diag)
     if (image->seen)
         return DOP_OK;
     dop_status st = DOP_OK;
-    image->seen = find(image->images, image);
+    image->seen = find_seen_image(image->images, image);
     image->kept = image->seen != NULL;
     if (!image->seen)
-        st = make(image, diag);
+        st = make_image_features(image, diag);
     if (st != DOP_OK)
         return st;
     atomic_fetch_add(&image->seen->refs, 1);
     free(image->values);
     image->values = NULL;
-    evict(image->images);
+    evict_image_features(image->images);
     return DOP_OK;
 }
 
@@ -467,7 +468,7 @@ count_marks(const dop_images *images, const char *text, size_t n)
 
 /* Passes the bytes to the caller, or frees them on failure. */
 static dop_status
-give(dop_buf *text, dop_status st, dop_diag *diag, char **out_text, size_t *out_n)
+give_image_text(dop_buf *text, dop_status st, dop_diag *diag, char **out_text, size_t *out_n)
 {
     dop_buf_append(text, "", 1);
     if (st == DOP_OK && text->failed)
@@ -495,7 +496,7 @@ dop_images_mark(const dop_images *images, const char *text, size_t n, size_t n_i
         dop_buf_puts(&out, images->processor.after);
     }
     dop_buf_append(&out, text, n);
-    return give(&out, DOP_OK, diag, out_text, out_n);
+    return give_image_text(&out, DOP_OK, diag, out_text, out_n);
 }
 
 dop_status
@@ -522,7 +523,7 @@ dop_images_expand(const dop_images *images, const char *text, size_t n, dop_imag
         st = put_marks(list[used++], &out, diag);
         from = at + n_mark;
     }
-    return give(&out, st, diag, out_text, out_n);
+    return give_image_text(&out, st, diag, out_text, out_n);
 }
 
 bool

@@ -236,7 +236,7 @@ error:
 }
 
 static dop_status
-allocate(dop_model *m, dop_diag *diag)
+allocate_model_memory(dop_model *m, dop_diag *diag)
 {
     uint32_t span = dop_spans_begin(&m->spans, "memory");
     dop_status st = dop_memory_allocate(&m->memory, &m->plan, diag);
@@ -248,7 +248,7 @@ allocate(dop_model *m, dop_diag *diag)
  * software devices allocation is instant, and it comes first because a driver's compiler that runs out of memory may
  * crash. */
 static dop_status
-load(dop_model *m, const dop_open_options *o, uint32_t threads, const bool *first, dop_diag *diag)
+load_opened_model(dop_model *m, const dop_open_options *o, uint32_t threads, const bool *first, dop_diag *diag)
 {
     const dop_memory_use use = {m->used.slots, m->used.schedules, m->used.n,
                                 o->separate_memory ? DOP_SHARING_OFF : DOP_SHARING_AUTO, 0};
@@ -256,12 +256,12 @@ load(dop_model *m, const dop_open_options *o, uint32_t threads, const bool *firs
     bool early = m->device.info.caps.cpu && m->memory.shared;
     double start = dop_now_ms();
     if (st == DOP_OK && early)
-        st = allocate(m, diag);
+        st = allocate_model_memory(m, diag);
     if (st != DOP_OK || (st = dop_model_start_pipelines(m, first, o, threads, diag)) != DOP_OK ||
         (st = dop_upload_start(&m->device, &m->plan, &m->memory, threads, &m->spans, diag, &m->upload)) != DOP_OK)
         return st;
     if (!early)
-        st = allocate(m, diag);
+        st = allocate_model_memory(m, diag);
     if (st != DOP_OK || (st = make_first(m, first, diag)) != DOP_OK)
         return st;
     m->info.pipelines_ms = dop_now_ms() - start;
@@ -284,7 +284,7 @@ typedef struct source {
 } source;
 
 static dop_status
-open_plan(dop_model *m, const source *from, const dop_open_options *o, dop_diag *diag)
+open_model_plan(dop_model *m, const source *from, const dop_open_options *o, dop_diag *diag)
 {
     uint32_t span = dop_spans_begin(&m->spans, "plan");
     dop_status st = from->path ? dop_plan_open_part(from->path, o->parts, o->part, diag, &m->plan)
@@ -307,7 +307,7 @@ open_opened(dop_model *m, const dop_open_options *o, dop_diag *diag)
     dop_status st;
     if ((st = open_device(m, o, &mine)) == DOP_OK && (st = open_host(m, o, &mine)) == DOP_OK &&
         (st = choose_first(m, o, &first, &mine)) == DOP_OK)
-        st = load(m, o, threads, first, &mine);
+        st = load_opened_model(m, o, threads, first, &mine);
     free(first);
     /* Damaged weights may be the cause of another failure, so they are reported first. */
     bool loaded = m->memory.n_blocks > 0 && st != DOP_E_CANCELLED;
@@ -350,7 +350,7 @@ choose_part(const dop_wire *wire, dop_open_options *out)
 
 /* Checks the range of numeric options. */
 static dop_status
-check_numbers(const dop_open_options *o, dop_diag *diag)
+check_open_numbers(const dop_open_options *o, dop_diag *diag)
 {
     if ((unsigned)o->ordering > DOP_ORDERING_PERSISTENT)
         return DOP_FAIL(diag, DOP_E_USAGE, "there is no ordering %d", (int)o->ordering);
@@ -373,14 +373,14 @@ open_source(const source *from, const dop_open_options *options, dop_diag *diag,
     m->loader.driver.process = getpid();
     if (options)
         own = *options;
-    if ((st = check_numbers(o, diag)) != DOP_OK)
+    if ((st = check_open_numbers(o, diag)) != DOP_OK)
         goto error;
     if (own.wire)
         choose_part(own.wire, &own);
     m->log = o->log;
     m->loader.progress = o->progress;
     m->no_scoring = o->no_scoring;
-    if ((st = open_plan(m, from, o, diag)) != DOP_OK ||
+    if ((st = open_model_plan(m, from, o, diag)) != DOP_OK ||
         (o->wire && (st = dop_ranks_start(m, from->path, o, diag)) != DOP_OK) ||
         (st = open_opened(m, o, diag)) != DOP_OK)
         goto error;

@@ -25,7 +25,7 @@ enum { TIMES = 1501 /* 0 to 30 s in steps of 0.02 s */ };
 
 /* Finds the id of a special token; UINT32_MAX: not in the vocabulary. */
 static dop_status
-id_of(const dop_text *text, const char *name, dop_diag *diag, uint32_t *out)
+find_special_id(const dop_text *text, const char *name, dop_diag *diag, uint32_t *out)
 {
     uint32_t *ids = NULL;
     size_t n = 0;
@@ -58,9 +58,9 @@ find_tokens(dop_speech *s, dop_diag *diag)
         {{"<|startoflm|>", NULL}, &t->lm, false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        DOP_RETURN_IF_ERROR(id_of(s->text, rows[i].names[0], diag, rows[i].to));
+        DOP_RETURN_IF_ERROR(find_special_id(s->text, rows[i].names[0], diag, rows[i].to));
         if (*rows[i].to == UINT32_MAX && rows[i].names[1])
-            DOP_RETURN_IF_ERROR(id_of(s->text, rows[i].names[1], diag, rows[i].to));
+            DOP_RETURN_IF_ERROR(find_special_id(s->text, rows[i].names[1], diag, rows[i].to));
         if (*rows[i].to == UINT32_MAX && rows[i].needed)
             return DOP_FAIL(diag, DOP_E_INPUT, "the vocabulary has no token %s, as models of speech have",
                             rows[i].names[0]);
@@ -73,7 +73,7 @@ find_tokens(dop_speech *s, dop_diag *diag)
     for (uint32_t i = 0; i < DOP_N_LANGUAGES; i++) {
         char name[16];
         snprintf(name, sizeof name, "<|%s|>", dop_language_at(i)->code);
-        DOP_RETURN_IF_ERROR(id_of(s->text, name, diag, &s->language_ids[i]));
+        DOP_RETURN_IF_ERROR(find_special_id(s->text, name, diag, &s->language_ids[i]));
         known += s->language_ids[i] != UINT32_MAX;
     }
     /* English-only models have these tokens but were not trained on them. They are recognized by their end token,
@@ -186,7 +186,7 @@ find_suppressed(dop_speech *s, dop_diag *diag)
     if (m == 0) {
         uint32_t space = UINT32_MAX;
         if (st == DOP_OK)
-            st = id_of(s->text, " ", diag, &space);
+            st = find_special_id(s->text, " ", diag, &space);
         add_id(s->at_first, &s->n_at_first, space);
         add_id(s->at_first, &s->n_at_first, t->eot);
     }

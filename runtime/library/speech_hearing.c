@@ -50,7 +50,7 @@ dop_speech_how_init(dop_speech_how *how)
 }
 
 static dop_status
-no_memory(dop_diag *diag)
+fail_hearing_memory(dop_diag *diag)
 {
     return DOP_NO_MEMORY(diag);
 }
@@ -65,7 +65,7 @@ keep_before(dop_hearing *h, const uint32_t *ids, size_t n, dop_diag *diag)
         const size_t cap = 2 * (h->n_before + n);
         uint32_t *p = realloc(h->before, cap * sizeof *p);
         if (!p)
-            return no_memory(diag);
+            return fail_hearing_memory(diag);
         h->before = p;
         h->cap_before = cap;
     }
@@ -82,7 +82,7 @@ keep_prompt(dop_hearing *h, const char *prompt, dop_diag *diag)
     size_t n = 0;
     char *text = malloc(strlen(prompt) + 2);
     if (!text)
-        return no_memory(diag);
+        return fail_hearing_memory(diag);
     sprintf(text, " %s", prompt + strspn(prompt, " \n\t"));
     dop_status st = dop_text_encode(h->s->text, text, strlen(text), 0, diag, &ids, &n);
     free(text);
@@ -118,7 +118,7 @@ add_window(dop_hearing *h, size_t frame, size_t size, dop_diag *diag)
         const uint32_t cap = h->cap ? 2 * h->cap : 16;
         stretch *p = realloc(h->windows, cap * sizeof *p);
         if (!p)
-            return no_memory(diag);
+            return fail_hearing_memory(diag);
         h->windows = p;
         h->cap = cap;
     }
@@ -128,7 +128,7 @@ add_window(dop_hearing *h, size_t frame, size_t size, dop_diag *diag)
 
 /* Returns the quietest frame of [from, end): the middle of the 0.2 s with the smallest sum of values. */
 static size_t
-quietest(const dop_hearing *h, size_t from, size_t end)
+find_quietest_frame(const dop_hearing *h, size_t from, size_t end)
 {
     enum { WIDTH = FRAMES_OF_SECOND / 5 };
     const uint32_t bins = h->s->facts.bins;
@@ -155,7 +155,7 @@ cut_windows(dop_hearing *h, dop_diag *diag)
     for (size_t frame = 0, size; frame < h->heard; frame += size) {
         size = h->heard - frame;
         if (size > most)
-            size = quietest(h, frame + most - most / 3, frame + most) - frame;
+            size = find_quietest_frame(h, frame + most - most / 3, frame + most) - frame;
         DOP_RETURN_IF_ERROR(add_window(h, frame, size, diag));
     }
     return DOP_OK;
@@ -168,7 +168,7 @@ dop_hearing_create(const dop_speech *speech, const dop_audio *audio, const dop_s
     dop_hearing *h = calloc(1, sizeof *h);
     *out_hearing = NULL;
     if (!h)
-        return no_memory(diag);
+        return fail_hearing_memory(diag);
     const double begin = dop_now_ms();
     h->s = speech;
     h->how = *how;
@@ -178,7 +178,7 @@ dop_hearing_create(const dop_speech *speech, const dop_audio *audio, const dop_s
                               .text = strdup("")};
     atomic_init(&h->owners, 1);
     pthread_mutex_init(&h->lock, NULL);
-    dop_status st = h->out.text ? choose_language(h, diag) : no_memory(diag);
+    dop_status st = h->out.text ? choose_language(h, diag) : fail_hearing_memory(diag);
     if (st == DOP_OK)
         st = dop_audio_frames(audio, &speech->facts, diag, &h->mel, &h->frames);
     h->heard = (audio->n + DOP_AUDIO_HOP - 1) / DOP_AUDIO_HOP;
@@ -362,13 +362,13 @@ dop_hearing_cut(const dop_hearing *hearing, uint32_t window, float *out_chunk)
 
 /* Decodes the ids without special tokens. */
 static dop_status
-text_of(const dop_hearing *h, const uint32_t *ids, size_t n, dop_diag *diag, char **out)
+decode_speech_text(const dop_hearing *h, const uint32_t *ids, size_t n, dop_diag *diag, char **out)
 {
     uint32_t *own = malloc((n + 1) * sizeof *own);
     size_t kept = 0, size;
     *out = NULL;
     if (!own)
-        return no_memory(diag);
+        return fail_hearing_memory(diag);
     for (size_t i = 0; i < n; i++)
         if (ids[i] < h->s->tokens.eot)
             own[kept++] = ids[i];
@@ -385,7 +385,7 @@ ratio_of(const char *text, dop_diag *diag, double *out)
     uLongf size = compressBound((uLong)n);
     Bytef *packed = malloc(size + 1);
     if (!packed)
-        return no_memory(diag);
+        return fail_hearing_memory(diag);
     const int done = compress(packed, &size, (const Bytef *)text, (uLong)n);
     free(packed);
     *out = done == Z_OK && size > 0 ? (double)n / (double)size : 0;
@@ -399,7 +399,7 @@ dop_hearing_judge(dop_hearing *hearing, dop_attempt *attempt, dop_diag *diag, bo
     dop_attempt *a = attempt;
     *out_failed = false;
     dop_free(a->text);
-    DOP_RETURN_IF_ERROR(text_of(hearing, a->ids, a->n, diag, &a->text));
+    DOP_RETURN_IF_ERROR(decode_speech_text(hearing, a->ids, a->n, diag, &a->text));
     DOP_RETURN_IF_ERROR(ratio_of(a->text, diag, &a->ratio));
     const bool unlikely = a->avg_logprob < how->worst_logprob;
     if (!(unlikely && a->no_speech > how->silence))
@@ -415,7 +415,7 @@ add_segment(dop_hearing *h, stretch *w, const dop_attempt *a, double start, doub
     const double offset = (double)w->frame / FRAMES_OF_SECOND;
     char *text = NULL;
     uint32_t *own = malloc((n + 1) * sizeof *own);
-    dop_status st = own ? text_of(h, ids, n, diag, &text) : no_memory(diag);
+    dop_status st = own ? decode_speech_text(h, ids, n, diag, &text) : fail_hearing_memory(diag);
     const char *c = text ? text : "";
     c += strspn(c, " \n\t\r");
     if (st == DOP_OK && *c && end > start && w->n == w->cap) {
@@ -425,7 +425,7 @@ add_segment(dop_hearing *h, stretch *w, const dop_attempt *a, double start, doub
             w->segments = p;
             w->cap = cap;
         } else {
-            st = no_memory(diag);
+            st = fail_hearing_memory(diag);
         }
     }
     if (st != DOP_OK || !*c || end <= start) { /* empty segment */
@@ -489,7 +489,7 @@ cut_segments(dop_hearing *h, stretch *w, const dop_attempt *a, dop_diag *diag, s
 
 /* Appends the segments of finished windows to the transcript, in order. */
 static dop_status
-tell(dop_hearing *h, dop_diag *diag)
+append_done_segments(dop_hearing *h, dop_diag *diag)
 {
     dop_transcript *t = &h->out;
     dop_status st = DOP_OK;
@@ -499,7 +499,7 @@ tell(dop_hearing *h, dop_diag *diag)
             const size_t cap = 2 * (t->n_segments + w->n);
             dop_speech_segment *p = realloc(t->segments, cap * sizeof *p);
             if (!p)
-                return no_memory(diag);
+                return fail_hearing_memory(diag);
             t->segments = p;
             h->cap_segments = cap;
         }
@@ -517,7 +517,7 @@ tell(dop_hearing *h, dop_diag *diag)
     const char *all = h->text.data ? h->text.data : "";
     char *text = h->text.failed ? NULL : strdup(all + strspn(all, " "));
     if (!text)
-        return st == DOP_OK ? no_memory(diag) : st;
+        return st == DOP_OK ? fail_hearing_memory(diag) : st;
     free(t->text);
     t->text = text;
     return st;
@@ -543,7 +543,7 @@ dop_hearing_take(dop_hearing *hearing, uint32_t window, const dop_attempt *attem
     h->next_frame = w->frame + frames;
     dop_hearing_lock(h);
     if (st == DOP_OK)
-        st = tell(h, diag);
+        st = append_done_segments(h, diag);
     dop_hearing_unlock(h);
     return st;
 }

@@ -32,7 +32,7 @@ dop_lane_finish(dop_lane *lane)
 }
 
 static void
-force(dop_lane *lane, uint32_t id)
+force_lane_token(dop_lane *lane, uint32_t id)
 {
     lane->forced[lane->n_forced++] = id;
 }
@@ -45,11 +45,11 @@ force_tokens(dop_lane *lane)
     const dop_speech_how *how = dop_hearing_how(lane->hearing);
     lane->n_forced = lane->behind = 0;
     if (s->tokens.languages) {
-        force(lane, s->language_ids[*dop_hearing_language(lane->hearing)]);
-        force(lane, how->translate ? s->tokens.translate : s->tokens.transcribe);
+        force_lane_token(lane, s->language_ids[*dop_hearing_language(lane->hearing)]);
+        force_lane_token(lane, how->translate ? s->tokens.translate : s->tokens.transcribe);
     }
     if (how->no_timestamps)
-        force(lane, s->tokens.no_timestamps);
+        force_lane_token(lane, s->tokens.no_timestamps);
 }
 
 /* Feeds the tokens before the start-of-transcript token, which is the row of the next step. */
@@ -198,7 +198,7 @@ typedef struct picks {
 
 /* Picks for one lane (dop_parallel_fn). */
 static dop_status
-pick_one(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
+pick_lane_token(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 {
     picks *p = user;
     (void)worker;
@@ -225,7 +225,7 @@ dop_lanes_step(dop_lane *const *lanes, uint32_t n, uint32_t n_threads, dop_diag 
         return st;
     for (uint32_t i = 0; i < n_rows; i++)
         p.logits[i] = dop_step_logits(model, i);
-    st = dop_parallel_for(n_rows, n_threads && n_threads < n_rows ? n_threads : n_rows, pick_one, &p, diag);
+    st = dop_parallel_for(n_rows, n_threads && n_threads < n_rows ? n_threads : n_rows, pick_lane_token, &p, diag);
     dop_step_commit(model);
     const double share = (dop_now_ms() - begin) / 1e3 / n_rows;
     for (uint32_t i = 0; i < n_rows && st == DOP_OK; i++) {

@@ -41,7 +41,7 @@ rule_times(const dop_speech_picker *p, float *scores, const uint32_t *picked, si
 /* Returns the log-sum-exp of scores [from, end), without terms below e^-30 of the largest; 10^5 of those are
  * negligible. *out_most: the largest score. */
 static double
-log_sum(const float *scores, uint32_t from, uint32_t end, double *out_most)
+find_score_log_sum(const float *scores, uint32_t from, uint32_t end, double *out_most)
 {
     float most = -INFINITY;
     double sum = 0;
@@ -67,7 +67,7 @@ next_random(uint64_t *state)
 }
 
 static uint32_t
-choose(dop_speech_picker *p, uint32_t vocab)
+choose_speech_token(dop_speech_picker *p, uint32_t vocab)
 {
     const float *scores = p->scores;
     double most;
@@ -93,7 +93,7 @@ double
 dop_speech_probability(const dop_speech *speech, const float *logits, uint32_t id)
 {
     double most;
-    return id < speech->vocab ? exp((double)logits[id] - log_sum(logits, 0, speech->vocab, &most)) : 0;
+    return id < speech->vocab ? exp((double)logits[id] - find_score_log_sum(logits, 0, speech->vocab, &most)) : 0;
 }
 
 uint32_t
@@ -111,7 +111,7 @@ dop_speech_likeliest_language(const dop_speech *speech, const float *logits)
 
 /* Sets the scores of forbidden next tokens to -infinity. Returns the log-sum-exp of the rest. */
 static double
-rule(dop_speech_picker *p, const uint32_t *picked, size_t n)
+rule_out_tokens(dop_speech_picker *p, const uint32_t *picked, size_t n)
 {
     const dop_speech *s = p->speech;
     const uint32_t first = s->tokens.first_time, vocab = s->vocab;
@@ -123,11 +123,12 @@ rule(dop_speech_picker *p, const uint32_t *picked, size_t n)
         p->scores[s->at_first[i]] = -INFINITY;
     if (p->no_timestamps) {
         rule_out(p->scores, first, vocab);
-        return log_sum(p->scores, 0, first, &most);
+        return find_score_log_sum(p->scores, 0, first, &most);
     }
     rule_times(p, p->scores, picked, n);
     /* If timestamps together are likelier than any single text token, force a timestamp. */
-    const double texts = log_sum(p->scores, 0, first, &text), times = log_sum(p->scores, first, vocab, &most);
+    const double texts = find_score_log_sum(p->scores, 0, first, &text),
+                 times = find_score_log_sum(p->scores, first, vocab, &most);
     if (times > text) {
         rule_out(p->scores, 0, first);
         return times;
@@ -147,12 +148,12 @@ dop_speech_pick(dop_speech_picker *picker, const float *logits, const uint32_t *
     if (!(sum >= 0))
         return DOP_FAIL(diag, DOP_E_INPUT, "the logits are not finite");
     memcpy(p->scores, logits, vocab * sizeof *logits);
-    const double left = rule(p, tokens, n_tokens);
+    const double left = rule_out_tokens(p, tokens, n_tokens);
     if (isinf(left)) { /* every token is forbidden: end the text */
         *out_id = p->speech->tokens.eot;
         return DOP_OK;
     }
-    *out_id = choose(p, vocab);
+    *out_id = choose_speech_token(p, vocab);
     p->sum_logprobs += (double)p->scores[*out_id] - left;
     return DOP_OK;
 }

@@ -23,7 +23,7 @@ struct dop_decoder {
 };
 
 static dop_status
-start(dop_text *t, const dop_plan *plan, dop_diag *diag)
+start_text(dop_text *t, const dop_plan *plan, dop_diag *diag)
 {
     t->plan = plan;
     if (plan->tokenizer_size == 0)
@@ -34,7 +34,7 @@ start(dop_text *t, const dop_plan *plan, dop_diag *diag)
 
 /* Ends every function that creates a text: passes it to the caller, or destroys it after a failure. */
 static dop_status
-give(dop_text *t, dop_status st, dop_text **out_text)
+give_new_text(dop_text *t, dop_status st, dop_text **out_text)
 {
     if (st == DOP_OK)
         *out_text = t;
@@ -51,8 +51,8 @@ dop_text_of_model(const dop_model *model, dop_diag *diag, dop_text **out_text)
     dop_text *t = calloc(1, sizeof *t);
     if (!t)
         return DOP_NO_MEMORY(diag);
-    dop_status st = start(t, &model->plan, diag);
-    return give(t, st, out_text);
+    dop_status st = start_text(t, &model->plan, diag);
+    return give_new_text(t, st, out_text);
 }
 
 dop_status
@@ -65,8 +65,8 @@ dop_text_open(const char *plan_path, dop_diag *diag, dop_text **out_text)
         return DOP_NO_MEMORY(diag);
     dop_status st = dop_plan_open(plan_path, diag, &t->own);
     if (st == DOP_OK)
-        st = start(t, &t->own, diag);
-    return give(t, st, out_text);
+        st = start_text(t, &t->own, diag);
+    return give_new_text(t, st, out_text);
 }
 
 dop_status
@@ -308,7 +308,7 @@ dop_chat_of_name(const char *name, dop_diag *diag, dop_chat **out_chat)
 }
 
 static dop_status
-render(const dop_text *t, const json_t *list, dop_diag *diag, dop_buf *out)
+render_chat_messages(const dop_text *t, const json_t *list, dop_diag *diag, dop_buf *out)
 {
     dop_chat *chat = NULL;
     dop_status st = DOP_OK;
@@ -348,7 +348,7 @@ dop_text_chat(const dop_text *text, const dop_message *messages, size_t n, dop_d
     if (!list)
         st = DOP_NO_MEMORY(diag);
     if (st == DOP_OK)
-        st = render(text, list, diag, &rendered);
+        st = render_chat_messages(text, list, diag, &rendered);
     if (st == DOP_OK)
         st = dop_chat_encode(text->tok, &rendered, true, NULL, diag, &ids);
     json_decref(list);

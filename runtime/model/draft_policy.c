@@ -64,7 +64,7 @@ keep_time(dop_draft_time *t, double ms)
 }
 
 static double
-expected(uint32_t rows)
+expect_step_cost(uint32_t rows)
 {
     return 1 + row_cost * (rows - 1);
 }
@@ -80,7 +80,7 @@ ms_of(const dop_draft_policy *p, uint32_t i)
         for (int side = 0; side < 2; side++) {
             const uint32_t k = side ? i + d : i - d; /* i - d wraps around below 0 and fails the bounds check */
             if (k < p->n_sizes && p->sizes[k].time.ms > 0 && near <= 0)
-                near = p->sizes[k].time.ms * expected(p->sizes[i].rows) / expected(p->sizes[k].rows);
+                near = p->sizes[k].time.ms * expect_step_cost(p->sizes[i].rows) / expect_step_cost(p->sizes[k].rows);
         }
     if (own->ms <= 0 || (own->n > 0 && own->n < FEW && near > 0))
         return own->ms > 0 ? fmin(own->ms, near) : near;
@@ -94,7 +94,7 @@ cost_of(const dop_draft_policy *p, uint32_t i, uint32_t n)
 {
     const double ms = ms_of(p, i);
     if (p->token.ms <= 0 || ms <= 0)
-        return expected(p->sizes[i].rows);
+        return expect_step_cost(p->sizes[i].rows);
     return fmax(ms / p->token.ms, 1) + n * p->draft.ms / p->token.ms;
 }
 
@@ -110,7 +110,7 @@ gain_of(const dop_draft_policy *p, uint32_t i, uint32_t n, double chance)
 }
 
 static uint32_t
-size_for(const dop_draft_policy *p, uint32_t rows)
+find_draft_size(const dop_draft_policy *p, uint32_t rows)
 {
     uint32_t i = 0;
     while (i + 1 < p->n_sizes && p->sizes[i].rows < rows)
@@ -124,9 +124,9 @@ static uint32_t
 trial_size(const dop_draft_policy *p, uint32_t unfed, uint32_t most)
 {
     for (uint32_t n = 1; n <= most; n++)
-        if (gain_of(p, size_for(p, unfed + n), n, 1) > least_gain)
-            return size_for(p, unfed + n);
-    return size_for(p, unfed + 1);
+        if (gain_of(p, find_draft_size(p, unfed + n), n, 1) > least_gain)
+            return find_draft_size(p, unfed + n);
+    return find_draft_size(p, unfed + 1);
 }
 
 uint32_t
@@ -138,12 +138,12 @@ dop_draft_policy_length(const dop_draft_policy *policy, uint32_t unfed, uint32_t
     uint32_t taken = 1, trial = 1;
     double best_gain = 0, trial_gain = 0;
     for (uint32_t n = 1; n <= most; n++)
-        best_gain = fmax(best_gain, gain_of(p, size_for(p, unfed + n), n, chance));
+        best_gain = fmax(best_gain, gain_of(p, find_draft_size(p, unfed + n), n, chance));
     *out_pays = best_gain > least_gain;
     /* A draft count above the best one is allowed if `credit` covers the loss when all drafts are wrong. */
     const double least = fmax(best_gain * near_best, least_gain);
     for (uint32_t n = 1; n <= most; n++) {
-        const uint32_t i = size_for(p, unfed + n);
+        const uint32_t i = find_draft_size(p, unfed + n);
         const double gain = gain_of(p, i, n, chance);
         if (gain >= best_gain || (gain >= least && cost_of(p, i, n) - 1 <= p->credit))
             taken = n;
@@ -159,9 +159,9 @@ dop_draft_policy_length(const dop_draft_policy *policy, uint32_t unfed, uint32_t
 static double
 plain_of(const dop_draft_policy *p, uint32_t sequences)
 {
-    const uint32_t i = size_for(p, sequences);
+    const uint32_t i = find_draft_size(p, sequences);
     const double ms = sequences == 1 && p->token.ms > 0 ? p->token.ms : ms_of(p, i);
-    return ms > 0 ? ms : expected(sequences == 1 ? 1 : p->sizes[i].rows);
+    return ms > 0 ? ms : expect_step_cost(sequences == 1 ? 1 : p->sizes[i].rows);
 }
 
 /* Returns the cost of a step of `rows` rows of several sequences plus n draft steps, relative to a step that gives each
@@ -169,8 +169,8 @@ plain_of(const dop_draft_policy *p, uint32_t sequences)
 static double
 shared_cost(const dop_draft_policy *p, uint32_t sequences, uint32_t rows, uint32_t n)
 {
-    const double plain = plain_of(p, sequences), ms = ms_of(p, size_for(p, rows));
-    return fmax((ms > 0 ? ms : expected(rows)) / plain, 1) + n * p->draft.ms / plain;
+    const double plain = plain_of(p, sequences), ms = ms_of(p, find_draft_size(p, rows));
+    return fmax((ms > 0 ? ms : expect_step_cost(rows)) / plain, 1) + n * p->draft.ms / plain;
 }
 
 uint32_t
@@ -196,7 +196,7 @@ void
 dop_draft_policy_shared(dop_draft_policy *policy, const dop_draft_round *round, uint32_t sequences, uint32_t ended)
 {
     dop_draft_policy *p = policy;
-    const uint32_t i = size_for(p, round->rows);
+    const uint32_t i = find_draft_size(p, round->rows);
     bool pays;
     if (round->drafts == 0 && sequences == 1) /* one sequence has its own decode schedule */
         keep_time(&p->token, round->step_ms);
@@ -243,7 +243,7 @@ dop_draft_policy_round(dop_draft_policy *policy, const dop_draft_round *round)
 {
     dop_draft_policy *p = policy;
     const dop_draft_round *r = round;
-    const uint32_t i = size_for(p, r->rows);
+    const uint32_t i = find_draft_size(p, r->rows);
     const bool ended = r->accepted < r->drafts; /* a rejected draft ended the round */
     bool pays;
     end_tokens(p);

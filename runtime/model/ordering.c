@@ -81,7 +81,7 @@ dop_model_fall_back(dop_model *model, dop_diag *diag)
 /* Compares one ordering with barriers, and switches to it if it is the fastest so far. *io_best: best step time so far,
  * of the chosen ordering. */
 static dop_status
-probe(dop_model *m, uint32_t pos, uint32_t other, double *io_best, dop_diag *diag)
+probe_ordering(dop_model *m, uint32_t pos, uint32_t other, double *io_best, dop_diag *diag)
 {
     const char *name = dop_plan_ordering_name(other);
     dop_probe_result r;
@@ -116,7 +116,7 @@ dop_model_probe(dop_model *model, uint32_t pos, dop_diag *diag)
     dop_model_use_ordering(m, DOP_ORDER_BARRIERS);
     for (uint32_t o = DOP_ORDER_BARRIERS + 1; o < DOP_N_ORDERS && st == DOP_OK; o++)
         if (m->orders.decode[o] != UINT32_MAX)
-            st = probe(m, pos, o, &best, diag);
+            st = probe_ordering(m, pos, o, &best, diag);
     m->info.probe_ms = dop_now_ms() - start;
     if (st == DOP_OK)
         dop_log_printf(&m->log, "ordering: %s; probe %.1f ms", dop_plan_ordering_name(m->info.ordering),

@@ -48,7 +48,7 @@ typedef struct prober {
 enum { BARRIERS, OTHER, SEVERAL };
 
 static uint32_t
-xorshift(uint32_t *x)
+next_xorshift(uint32_t *x)
 {
     *x ^= *x << 13;
     *x ^= *x >> 17;
@@ -82,7 +82,7 @@ sent_cols(const prober *p)
 
 /* Fills in received values for n_rows rows from `first` on, with pseudo-random f32 numbers. Other types are 0. */
 static void
-receive(prober *p, uint32_t which, uint32_t first, uint32_t n_rows)
+receive_probe_values(prober *p, uint32_t which, uint32_t first, uint32_t n_rows)
 {
     const dop_plan_crossing *x;
     for (uint32_t at = 0; (x = next_crossing(p, which, DOP_CROSSING_RECEIVED, &at));) {
@@ -92,14 +92,14 @@ receive(prober *p, uint32_t which, uint32_t first, uint32_t n_rows)
             float *row = (float *)(void *)(slot + x->offset + r * x->row_bytes);
             memset(row, 0, x->row_bytes);
             for (size_t i = 0; x->type == DOP_PLAN_F32 && i < x->row_bytes / sizeof *row; i++)
-                row[i] = (float)(int32_t)xorshift(&seed) * 0x1p-31f;
+                row[i] = (float)(int32_t)next_xorshift(&seed) * 0x1p-31f;
         }
     }
 }
 
 /* Copies the logits of the last of n_rows rows, or the values that it sends. */
 static void
-keep(prober *p, uint32_t which, uint32_t n_rows, float *out)
+keep_probe_logits(prober *p, uint32_t which, uint32_t n_rows, float *out)
 {
     const dop_plan_crossing *x;
     if (!dop_part_is_inner(p->m)) {
@@ -134,7 +134,7 @@ prober_init(prober *p)
             dop_used_add(plan, p->schedules[i], &p->used);
     }
     for (uint32_t i = 0; i < STEPS; i++)
-        p->rows[i] = xorshift(&x) % plan->model->vocab;
+        p->rows[i] = next_xorshift(&x) % plan->model->vocab;
     const dop_memory_use use = {p->used.slots, p->used.schedules, p->used.n,
                                 m->memory.shared ? DOP_SHARING_ON : DOP_SHARING_OFF, p->pos + STEPS};
     uint64_t allocations = m->device.allocations;
@@ -161,7 +161,7 @@ prober_finish(prober *p)
 
 /* Resets the states to those of the sequence, and empties the mailboxes. */
 static dop_status
-restore(prober *p)
+restore_probe_states(prober *p)
 {
     uint64_t ticket;
     DOP_RETURN_IF_ERROR(dop_replay_clear(&p->replay, DOP_CLEAR_ALL, p->diag, &ticket));
@@ -175,8 +175,8 @@ restore(prober *p)
 /* Runs the schedule n times with rows from `first` on. *out_stalled: true if a wait exceeded its bound or a step did
  * not end. */
 static dop_status
-run(prober *p, uint32_t which, uint32_t first, uint32_t n_rows, uint32_t parity, dop_form form, uint32_t n,
-    bool *out_stalled)
+run_probe_steps(prober *p, uint32_t which, uint32_t first, uint32_t n_rows, uint32_t parity, dop_form form, uint32_t n,
+                bool *out_stalled)
 {
     volatile dop_step *step = dop_replay_step(&p->replay);
     uint32_t before = step->n_out;
@@ -185,7 +185,7 @@ run(prober *p, uint32_t which, uint32_t first, uint32_t n_rows, uint32_t parity,
         !dop_part_is_inner(p->m) && p->m->plan.schedules[p->schedules[which]].greedy == DOP_PICKS_NEXT;
     const uint32_t picks = picks_here ? n : 0;
     uint64_t ticket;
-    receive(p, which, first, n_rows);
+    receive_probe_values(p, which, first, n_rows);
     dop_replay_write_step(&p->replay, p->rows + first, n_rows, p->pos + first, parity);
     dop_status st = DOP_OK;
     DOP_TRY(dop_replay_submit(&p->replay, p->schedules[which], form, n, p->diag, &ticket));
@@ -197,12 +197,12 @@ error:
 
 /* Collects the logits of every row from one schedule. */
 static dop_status
-collect(prober *p, uint32_t which, bool *out_stalled)
+collect_probe_logits(prober *p, uint32_t which, bool *out_stalled)
 {
-    dop_status st = restore(p);
+    dop_status st = restore_probe_states(p);
     *out_stalled = false;
     if (p->together && which != SEVERAL && st == DOP_OK) {
-        st = run(p, which, 0, p->n, p->m->parity[0], DOP_FORM_READ, 1, out_stalled);
+        st = run_probe_steps(p, which, 0, p->n, p->m->parity[0], DOP_FORM_READ, 1, out_stalled);
         if (st == DOP_OK)
             memcpy(p->logits[which], dop_replay_logits(&p->replay, p->schedules[which]),
                    p->n * p->cols * sizeof(float));
@@ -213,9 +213,9 @@ collect(prober *p, uint32_t which, bool *out_stalled)
          * another. */
         uint32_t first = which == SEVERAL ? 0 : i, n = i + 1 - first,
                  parity = (p->m->parity[0] + first) % p->m->plan.model->state_copies;
-        st = run(p, which, first, n, parity, DOP_FORM_READ, 1, out_stalled);
+        st = run_probe_steps(p, which, first, n, parity, DOP_FORM_READ, 1, out_stalled);
         if (st == DOP_OK)
-            keep(p, which, n, p->logits[which] + i * p->cols);
+            keep_probe_logits(p, which, n, p->logits[which] + i * p->cols);
     }
     return st;
 }
@@ -223,7 +223,7 @@ collect(prober *p, uint32_t which, bool *out_stalled)
 /* Returns the largest root mean square difference of a row, in standard deviations of the row with barriers. NaN or
  * infinite if a logit is. */
 static double
-distance(const prober *p, uint32_t which)
+measure_distance(const prober *p, uint32_t which)
 {
     const size_t cols = p->cols;
     double worst = 0;
@@ -247,18 +247,19 @@ distance(const prober *p, uint32_t which)
 }
 
 static dop_status
-compare(prober *p, dop_probe_result *out)
+compare_orderings(prober *p, dop_probe_result *out)
 {
     bool stalled;
     out->bound = floor_distance;
-    dop_status st = collect(p, BARRIERS, &stalled);
-    if (st == DOP_OK && p->schedules[SEVERAL] != UINT32_MAX && (st = collect(p, SEVERAL, &stalled)) == DOP_OK)
-        out->bound += 2 * distance(p, SEVERAL);
+    dop_status st = collect_probe_logits(p, BARRIERS, &stalled);
+    if (st == DOP_OK && p->schedules[SEVERAL] != UINT32_MAX &&
+        (st = collect_probe_logits(p, SEVERAL, &stalled)) == DOP_OK)
+        out->bound += 2 * measure_distance(p, SEVERAL);
     if (st == DOP_OK)
-        st = collect(p, OTHER, &stalled);
+        st = collect_probe_logits(p, OTHER, &stalled);
     if (st != DOP_OK)
         return st;
-    out->distance = distance(p, OTHER);
+    out->distance = measure_distance(p, OTHER);
     if (stalled)
         out->fault = "a wait ran out";
     else if (!isfinite(out->bound) || !(out->distance <= out->bound))
@@ -268,7 +269,7 @@ compare(prober *p, dop_probe_result *out)
 
 /* Measures the best time of a step of both orderings, alternating, with the first one swapped each round. */
 static dop_status
-measure(prober *p, dop_probe_result *out)
+measure_step_times(prober *p, dop_probe_result *out)
 {
     uint32_t n = WARM_UP;
     out->ms[0] = out->ms[1] = (double)INFINITY;
@@ -278,7 +279,8 @@ measure(prober *p, dop_probe_result *out)
             uint32_t o = (round + i) % 2;
             bool stalled;
             double start = dop_now_ms();
-            dop_status st = run(p, o, 0, p->together ? p->n : 1, p->m->parity[0], DOP_FORM_FULL, n, &stalled);
+            dop_status st =
+                run_probe_steps(p, o, 0, p->together ? p->n : 1, p->m->parity[0], DOP_FORM_FULL, n, &stalled);
             t[o] = (dop_now_ms() - start) / n;
             if (st != DOP_OK)
                 return st;
@@ -296,7 +298,7 @@ measure(prober *p, dop_probe_result *out)
 }
 
 static dop_status
-probe(const prober *of, dop_diag *diag, dop_probe_result *out)
+run_probe(const prober *of, dop_diag *diag, dop_probe_result *out)
 {
     dop_diag why = {0};
     prober p = *of;
@@ -309,8 +311,8 @@ probe(const prober *of, dop_diag *diag, dop_probe_result *out)
         dop_log_printf(&m->log, "ordering: a probe has no room beside the model: %s", why.message);
         out->fault = "there is no room for a probe";
         st = DOP_OK;
-    } else if (st == DOP_OK && (st = compare(&p, out)) == DOP_OK && !out->fault) {
-        st = measure(&p, out);
+    } else if (st == DOP_OK && (st = compare_orderings(&p, out)) == DOP_OK && !out->fault) {
+        st = measure_step_times(&p, out);
     }
     if (st != DOP_OK && diag)
         *diag = why;
@@ -326,7 +328,7 @@ dop_probe_run(dop_model *model, uint32_t other, uint32_t pos, dop_diag *diag, do
                 .n = STEPS,
                 .schedules = {model->orders.decode[DOP_ORDER_BARRIERS], model->orders.decode[other],
                               model->orders.probe_prefill}};
-    return probe(&p, diag, out);
+    return run_probe(&p, diag, out);
 }
 
 dop_status
@@ -338,5 +340,5 @@ dop_probe_rows(dop_model *model, uint32_t barriers, uint32_t other, dop_diag *di
         .n = model->plan.schedules[barriers].max_rows,
         .together = true,
         .schedules = {barriers, other, prefill != UINT32_MAX && dop_model_has(model, prefill) ? prefill : UINT32_MAX}};
-    return probe(&p, diag, out);
+    return run_probe(&p, diag, out);
 }

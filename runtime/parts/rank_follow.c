@@ -33,7 +33,7 @@ typedef struct follower {
 } follower;
 
 static dop_status
-answer(const follower *f, const void *bytes, uint64_t size)
+send_answer(const follower *f, const void *bytes, uint64_t size)
 {
     return dop_ranks_send_all(f->wire, 0, DOP_LANE_ANSWERS, bytes, size, f->diag);
 }
@@ -54,7 +54,7 @@ list_schedules(const dop_model *m, dop_rank_opened *out, dop_buf *rows)
 }
 
 static dop_status
-open_part(follower *f, const dop_order *o)
+open_rank_part(follower *f, const dop_order *o)
 {
     dop_open_options options = *f->options;
     dop_rank_opened opened = {.version = DOP_ORDERS_VERSION};
@@ -69,7 +69,7 @@ open_part(follower *f, const dop_order *o)
     options.wire = NULL;
     dop_status st = DOP_OK;
     if (o->args[0] != DOP_ORDERS_VERSION)
-        return answer(f, &opened, sizeof opened); /* rank 0 compares the version */
+        return send_answer(f, &opened, sizeof opened); /* rank 0 compares the version */
     if (f->model || o->n_rows == 0 || path[o->n_rows - 1] != 0)
         st = DOP_FAIL(&why, DOP_E_INTERNAL, "a plan is open already");
     if (st == DOP_OK)
@@ -112,7 +112,7 @@ set_pages(dop_model *m, const dop_order *o)
 }
 
 static void
-write_step(follower *f, const dop_order *o)
+write_ordered_step(follower *f, const dop_order *o)
 {
     dop_model *m = f->model;
     volatile dop_step *step = dop_replay_step(&m->replay);
@@ -131,7 +131,7 @@ write_step(follower *f, const dop_order *o)
 /* Chooses the schedule of an ordered step. A single-row step uses rank 0's ordering only if a probe on this rank also
  * found it correct and faster. */
 static dop_status
-choose_schedule(follower *f, const dop_order *o, uint32_t *out_schedule)
+choose_ordered_schedule(follower *f, const dop_order *o, uint32_t *out_schedule)
 {
     dop_model *m = f->model;
     const uint32_t schedule = dop_model_schedule_of(m, o->args[0], o->args[1]);
@@ -184,12 +184,12 @@ answer_step(const follower *f, uint32_t schedule, uint32_t n, dop_rank_answer wh
     if (what == DOP_ANSWER_ROWS) {
         const uint32_t rows = dop_plan_logit_rows(s);
         const uint64_t row_bytes = dop_plan_result_row_bytes(&m->plan, s);
-        return answer(f, dop_replay_logits(&m->replay, schedule), row_bytes * (rows < n ? rows : n));
+        return send_answer(f, dop_replay_logits(&m->replay, schedule), row_bytes * (rows < n ? rows : n));
     }
     const bool each = s->greedy == DOP_PICKS_EACH;
     for (uint32_t i = 0; i < (each ? n : 1); i++)
         ids[i] = step->ids[each ? i : n_out % DOP_STEP_RING];
-    return answer(f, ids, (each ? n : 1) * sizeof *ids);
+    return send_answer(f, ids, (each ? n : 1) * sizeof *ids);
 }
 
 static dop_status
@@ -238,7 +238,7 @@ look_ahead(follower *f, bool *out_more)
 }
 
 static dop_status
-send_held(follower *f)
+send_held_outputs(follower *f)
 {
     if (!f->holds)
         return DOP_OK;
@@ -266,7 +266,7 @@ run_ahead(follower *f, uint32_t schedule, dop_form form)
     if (st == DOP_OK)
         st = dop_replay_submit_pieces(r, schedule, form, 1, DOP_PIECE_STEP, f->diag, &ticket);
     if (st == DOP_OK)
-        st = send_held(f);
+        st = send_held_outputs(f);
     if (st == DOP_OK)
         st = dop_replay_submit_pieces(r, schedule, form, 1, DOP_PIECE_OUT, f->diag, &ticket);
     if (st == DOP_OK)
@@ -289,21 +289,21 @@ pass_rows(follower *f, uint32_t schedule, uint32_t n)
     f->holds = true;
     f->held_schedule = schedule;
     f->held_rows = n;
-    return f->has_inbox && f->inbox.n_taken == f->inbox.n_values ? DOP_OK : send_held(f);
+    return f->has_inbox && f->inbox.n_taken == f->inbox.n_values ? DOP_OK : send_held_outputs(f);
 }
 
 static dop_status
-run_step(follower *f, const dop_order *o)
+run_ordered_step(follower *f, const dop_order *o)
 {
     dop_model *m = f->model;
     const uint32_t n = o->n_rows;
     const dop_form form = (dop_form)o->args[2];
     const dop_rank_answer what = (dop_rank_answer)o->args[3];
     uint32_t schedule = 0;
-    dop_status st = choose_schedule(f, o, &schedule);
+    dop_status st = choose_ordered_schedule(f, o, &schedule);
     if (st != DOP_OK)
         return st;
-    write_step(f, o);
+    write_ordered_step(f, o);
     const uint32_t n_out = dop_replay_step(&m->replay)->n_out;
     const double start = dop_now_ms();
     if (!f->has_inbox)
@@ -313,7 +313,7 @@ run_step(follower *f, const dop_order *o)
     const double received = dop_now_ms();
     const bool ahead = m->plan.schedules[schedule].max_rows > 1 && !dop_ranks_pass_on(m, schedule);
     if (st == DOP_OK && !ahead)
-        st = send_held(f);
+        st = send_held_outputs(f);
     if (st == DOP_OK)
         st = ahead ? run_ahead(f, schedule, form) : submit_and_wait(f, schedule, form);
     if (st == DOP_OK && m->plan.schedules[schedule].ordering != DOP_ORDER_BARRIERS &&
@@ -339,7 +339,7 @@ send_bytes(void *user, const void *bytes, size_t size, dop_diag *diag)
 {
     const follower *f = user;
     (void)diag; /* the follower's own `diag` is used */
-    return size > 0 ? answer(f, bytes, size) : DOP_OK;
+    return size > 0 ? send_answer(f, bytes, size) : DOP_OK;
 }
 
 static void
@@ -365,7 +365,7 @@ begin_write(follower *f, const dop_order *o)
 }
 
 static dop_status
-take_bytes(follower *f, const dop_order *o)
+take_written_bytes(follower *f, const dop_order *o)
 {
     if (!f->states || o->n_rows > f->to_write - f->n_written)
         return DOP_FAIL(f->diag, DOP_E_INTERNAL, "more bytes of states than there are");
@@ -388,7 +388,7 @@ read_states(follower *f, const dop_order *o)
 }
 
 static dop_status
-clear(dop_model *m, uint32_t what, dop_diag *diag)
+clear_rank_states(dop_model *m, uint32_t what, dop_diag *diag)
 {
     uint64_t ticket;
     DOP_RETURN_IF_ERROR(dop_replay_clear(&m->replay, (dop_clear)what, diag, &ticket));
@@ -400,17 +400,17 @@ answer_size(const follower *f, const dop_order *o)
 {
     const dop_states states = dop_order_states(o);
     const uint64_t size = dop_transfer_size(f->model, &states);
-    return answer(f, &size, sizeof size);
+    return send_answer(f, &size, sizeof size);
 }
 
 static dop_status
-obey(follower *f, const dop_order *o)
+execute_order(follower *f, const dop_order *o)
 {
     dop_model *m = f->model;
     const uint32_t *a = o->args;
     switch ((dop_order_kind)o->kind) {
     case DOP_ORDER_OPEN:
-        return open_part(f, o);
+        return open_rank_part(f, o);
     case DOP_ORDER_CLOSE:
         if (m)
             dop_log_printf(
@@ -424,12 +424,12 @@ obey(follower *f, const dop_order *o)
         f->model = NULL;
         return DOP_OK;
     case DOP_ORDER_STEP:
-        return run_step(f, o);
+        return run_ordered_step(f, o);
     case DOP_ORDER_PAGES:
         set_pages(m, o);
         return DOP_OK;
     case DOP_ORDER_CLEAR:
-        return clear(m, a[0], f->diag);
+        return clear_rank_states(m, a[0], f->diag);
     case DOP_ORDER_CLEAR_PLACE:
         return dop_transfer_clear(m, a[0], f->diag);
     case DOP_ORDER_COPY_PLACE:
@@ -450,7 +450,7 @@ obey(follower *f, const dop_order *o)
     case DOP_ORDER_WRITE:
         return begin_write(f, o);
     case DOP_ORDER_BYTES:
-        return take_bytes(f, o);
+        return take_written_bytes(f, o);
     default:
         return DOP_OK;
     }
@@ -470,7 +470,7 @@ dop_ranks_follow(const dop_wire *wire, const dop_open_options *options, dop_diag
         o = f.next;
         f.times.orders_ms += dop_now_ms() - start;
         if (st == DOP_OK)
-            st = obey(&f, &o);
+            st = execute_order(&f, &o);
         if (st != DOP_OK)
             wire->fail(wire->user, diag);
     }

@@ -189,7 +189,7 @@ find_best(const float *logits, uint32_t n, float *out_blocks)
 
 /* Sorts by descending logit, then ascending id, so that the order does not depend on the sort. */
 static int
-compare(const void *a, const void *b)
+compare_candidates(const void *a, const void *b)
 {
     const dop_candidate *x = a, *y = b;
     if (x->logit != y->logit)
@@ -278,7 +278,7 @@ kth_largest(const float *values, uint32_t n, uint32_t k, float *heap)
 /* Gathers the candidates with logits of at least `least`, in order of their ids. Skips blocks whose largest logit is
  * smaller. */
 static uint32_t
-gather(dop_sampler *s, float least)
+gather_candidates(dop_sampler *s, float least)
 {
     uint32_t n = 0;
     for (uint32_t b = 0; b * BLOCK < s->vocab; b++) {
@@ -292,7 +292,7 @@ gather(dop_sampler *s, float least)
     return n;
 }
 
-/* Selects the k largest candidates, sorted by `compare`. */
+/* Selects the k largest candidates, sorted by compare_candidates. */
 static uint32_t
 select_top_k(dop_sampler *s, uint32_t k)
 {
@@ -300,7 +300,7 @@ select_top_k(dop_sampler *s, uint32_t k)
     /* Lower bound: each of the k best blocks has a logit of at least this. */
     float least =
         k <= n_blocks ? kth_largest(s->blocks, n_blocks, k, s->heap) : kth_largest(s->from, s->vocab, k, s->heap);
-    uint32_t n = gather(s, least);
+    uint32_t n = gather_candidates(s, least);
     if (n > 4 * k) {
         for (uint32_t i = 0; i < n; i++)
             s->logits[i] = s->candidates[i].logit;
@@ -311,7 +311,7 @@ select_top_k(dop_sampler *s, uint32_t k)
                 s->candidates[kept++] = s->candidates[i];
         n = kept;
     }
-    qsort(s->candidates, n, sizeof *s->candidates, compare);
+    qsort(s->candidates, n, sizeof *s->candidates, compare_candidates);
     return k < n ? k : n;
 }
 
@@ -319,16 +319,16 @@ select_top_k(dop_sampler *s, uint32_t k)
 static uint32_t
 select_near(dop_sampler *s, float largest, float depth, bool sort)
 {
-    uint32_t n = gather(s, largest - depth);
+    uint32_t n = gather_candidates(s, largest - depth);
     if (sort)
-        qsort(s->candidates, n, sizeof *s->candidates, compare);
+        qsort(s->candidates, n, sizeof *s->candidates, compare_candidates);
     return n;
 }
 
 /* Returns how many of the n sorted candidates make up probability p of `total` (both relative to the largest); 0 if
  * even all do not. */
 static uint32_t
-prefix_of(const dop_candidate *c, uint32_t n, double p, double total)
+count_top_p(const dop_candidate *c, uint32_t n, double p, double total)
 {
     double sum = 0, largest = (double)c[0].logit;
     for (uint32_t i = 0; i < n; i++) {
@@ -346,11 +346,11 @@ select_top_p(dop_sampler *s, float largest, double p)
     double total = sum_of_exps(s->from, s->vocab, largest);
     for (size_t i = 0; i < sizeof depths / sizeof depths[0]; i++) {
         uint32_t n = select_near(s, largest, depths[i], true);
-        n = prefix_of(s->candidates, n, p, total);
+        n = count_top_p(s->candidates, n, p, total);
         if (n > 0)
             return n;
     }
-    uint32_t n = select_near(s, largest, INFINITY, true), kept = prefix_of(s->candidates, n, p, total);
+    uint32_t n = select_near(s, largest, INFINITY, true), kept = count_top_p(s->candidates, n, p, total);
     return kept ? kept : n;
 }
 
@@ -368,7 +368,7 @@ select_candidates(dop_sampler *s, float largest)
             double total = 0;
             for (uint32_t i = 0; i < n; i++)
                 total += exp((double)s->candidates[i].logit - (double)largest);
-            uint32_t kept = prefix_of(s->candidates, n, (double)p->top_p, total);
+            uint32_t kept = count_top_p(s->candidates, n, (double)p->top_p, total);
             n = kept ? kept : n;
         }
     } else if (use_p) {
@@ -417,7 +417,7 @@ take_logits(dop_sampler *s, const float *logits, const uint32_t *history, size_t
 
 /* Chris Wellons' lowbias32 (https://nullprogram.com/blog/2018/07/31/, public domain). */
 static uint32_t
-hash(uint32_t x)
+mix_hash(uint32_t x)
 {
     x = (x ^ x >> 16) * 0x7feb352du;
     x = (x ^ x >> 15) * 0x846ca68bu;
@@ -427,7 +427,7 @@ hash(uint32_t x)
 static uint32_t
 hash_of_position(uint64_t seed, uint32_t position)
 {
-    return hash((uint32_t)seed + hash((uint32_t)(seed >> 32) + hash(position)));
+    return mix_hash((uint32_t)seed + mix_hash((uint32_t)(seed >> 32) + mix_hash(position)));
 }
 
 enum { NOISE_BITS = 23 };
@@ -436,7 +436,7 @@ enum { NOISE_BITS = 23 };
 static uint32_t
 interval_of(uint32_t hashed, uint32_t id)
 {
-    return hash(hash(id ^ hashed) + hashed) >> (32 - NOISE_BITS);
+    return mix_hash(mix_hash(id ^ hashed) + hashed) >> (32 - NOISE_BITS);
 }
 
 static double
@@ -460,7 +460,7 @@ may_exceed(double x, uint32_t interval, double least)
 /* Draws a token (Gumbel-max): the candidate with the largest logit / temperature plus noise, the lowest id if several
  * are equal. */
 static uint32_t
-draw(const dop_sampler *s, uint32_t n, double largest, uint32_t position, double *out_margin)
+draw_candidate(const dop_sampler *s, uint32_t n, double largest, uint32_t position, double *out_margin)
 {
     const uint32_t hashed = hash_of_position(s->params.seed, position);
     const double temperature = (double)s->params.temperature;
@@ -496,7 +496,7 @@ dop_sampler_pick(dop_sampler *sampler, const float *logits, const uint32_t *hist
         margin = (double)r.best - (double)r.second;
     } else {
         uint32_t n = select_candidates(s, r.best);
-        r.id = draw(s, n, (double)r.best, (uint32_t)n_history - 1, &margin);
+        r.id = draw_candidate(s, n, (double)r.best, (uint32_t)n_history - 1, &margin);
     }
     if (out_margin)
         *out_margin = (float)margin;

@@ -83,7 +83,7 @@ typedef struct matrix {
 } matrix;
 
 static dop_status
-fetch(dop_model *m, uint32_t tensor, dop_diag *diag, matrix *out)
+fetch_matrix(dop_model *m, uint32_t tensor, dop_diag *diag, matrix *out)
 {
     *out = (matrix){.t = &m->plan.tensors[tensor]};
     out->row = (size_t)(out->t->size / out->t->rows / sizeof *out->values);
@@ -94,7 +94,7 @@ fetch(dop_model *m, uint32_t tensor, dop_diag *diag, matrix *out)
 }
 
 static dop_status
-put_back(dop_model *m, dop_status st, matrix *x, dop_diag *diag)
+put_back_matrix(dop_model *m, dop_status st, matrix *x, dop_diag *diag)
 {
     if (st == DOP_OK)
         st = dop_transfer_tensor(m, x->t->slot, x->t->offset, x->values, x->t->size, true, diag);
@@ -104,7 +104,7 @@ put_back(dop_model *m, dop_status st, matrix *x, dop_diag *diag)
 
 /* Returns a power of two that equalizes the magnitudes of A and B, so that small values keep their precision in f16. */
 static float
-balance(const dop_adapter_part *p, double scale, uint32_t cols)
+balance_ranks(const dop_adapter_part *p, double scale, uint32_t cols)
 {
     float a = 0, b = 0;
     for (size_t i = 0; i < (size_t)p->rank * cols; i++)
@@ -120,10 +120,10 @@ write_product(dop_model *m, uint32_t slot, const dop_adapter_part *parts, uint32
 {
     const uint32_t most = m->plan.model->adapter_rank, from = slot * most;
     matrix a, b;
-    dop_status st = fetch(m, a_of(&m->plan, b_row), diag, &a);
+    dop_status st = fetch_matrix(m, a_of(&m->plan, b_row), diag, &a);
     for (uint32_t r = 0; r < most && st == DOP_OK; r++)
         memset(a.values + (from + r) * a.row, 0, a.row * sizeof *a.values);
-    dop_status second = fetch(m, b_row, diag, &b);
+    dop_status second = fetch_matrix(m, b_row, diag, &b);
     for (uint32_t r = 0; second == DOP_OK && r < b.t->rows; r++)
         memset(b.values + r * b.row + from, 0, most * sizeof *b.values);
     st = st == DOP_OK ? second : st;
@@ -131,7 +131,7 @@ write_product(dop_model *m, uint32_t slot, const dop_adapter_part *parts, uint32
     for (uint32_t i = 0; i < n && st == DOP_OK; at += parts[i++].rank) {
         const dop_adapter_part *p = &parts[i];
         const double scale = p->scale / m->lora.slots[slot].scale;
-        const float by = balance(p, scale, a.t->cols);
+        const float by = balance_ranks(p, scale, a.t->cols);
         for (uint32_t r = 0; r < p->rank; r++)
             for (uint32_t k = 0; k < a.t->cols; k++)
                 a.values[(at + r) * a.row + k] = dop_f32_to_f16(p->a[(size_t)r * a.t->cols + k] * by);
@@ -140,8 +140,8 @@ write_product(dop_model *m, uint32_t slot, const dop_adapter_part *parts, uint32
                 b.values[(p->first + o) * b.row + at + r] =
                     dop_f32_to_f16((float)(scale * (double)p->b[(size_t)o * p->rank + r]) / by);
     }
-    st = put_back(m, st, &a, diag);
-    return put_back(m, st, &b, diag);
+    st = put_back_matrix(m, st, &a, diag);
+    return put_back_matrix(m, st, &b, diag);
 }
 
 /* Writes the direction of a control vector into the ranks of a slot; NULL writes zeros. It is divided by the slot's
@@ -152,7 +152,7 @@ write_direction(dop_model *m, uint32_t slot, const float *direction, uint32_t ro
 {
     const uint32_t most = m->plan.model->adapter_rank, from = slot * most;
     matrix b;
-    dop_status st = fetch(m, row, diag, &b);
+    dop_status st = fetch_matrix(m, row, diag, &b);
     for (uint32_t r = 0; st == DOP_OK && r < b.t->rows; r++) {
         uint16_t *at = b.values + r * b.row + from;
         memset(at, 0, most * sizeof *at);
@@ -163,7 +163,7 @@ write_direction(dop_model *m, uint32_t slot, const float *direction, uint32_t ro
         if (most > 1)
             at[1] = dop_f32_to_f16(v - dop_f16_to_f32(at[0]));
     }
-    return put_back(m, st, &b, diag);
+    return put_back_matrix(m, st, &b, diag);
 }
 
 static int
@@ -175,7 +175,7 @@ by_target(const void *x, const void *y)
 
 /* Checks that an adapter fits the slot, before anything is written. */
 static dop_status
-check_parts(const dop_model *m, const char *path, const dop_adapter *x, dop_diag *diag)
+check_adapter_parts(const dop_model *m, const char *path, const dop_adapter *x, dop_diag *diag)
 {
     const uint32_t most = m->plan.model->adapter_rank;
     for (uint32_t i = 0, sum = 0; i < x->n_parts; i++) {
@@ -194,7 +194,7 @@ check_parts(const dop_model *m, const char *path, const dop_adapter *x, dop_diag
 }
 
 static dop_status
-find_slot(dop_model *m, dop_diag *diag, uint32_t *out_slot)
+find_adapter_slot(dop_model *m, dop_diag *diag, uint32_t *out_slot)
 {
     const uint32_t n = dop_model_adapter_room(m);
     uint32_t i = 0;
@@ -216,7 +216,7 @@ find_slot(dop_model *m, dop_diag *diag, uint32_t *out_slot)
 
 /* Writes the parts of x into a slot, and zeros its ranks in all other products. */
 static dop_status
-write_all(dop_model *m, uint32_t slot, const dop_adapter *x, dop_diag *diag)
+write_adapter_parts(dop_model *m, uint32_t slot, const dop_adapter *x, dop_diag *diag)
 {
     for (uint32_t t = 0; t < m->plan.n_tensors; t++) {
         uint32_t first = 0, n = 0;
@@ -249,7 +249,7 @@ set_scale(dop_model *m, uint32_t slot, const dop_control *x, uint32_t width)
 static dop_status
 write_control(dop_model *m, uint32_t slot, const dop_control *x, dop_diag *diag)
 {
-    dop_status st = write_all(m, slot, &(dop_adapter){0}, diag);
+    dop_status st = write_adapter_parts(m, slot, &(dop_adapter){0}, diag);
     set_scale(m, slot, x, m->plan.model->hidden);
     for (uint32_t i = 0; i < m->plan.n_places && st == DOP_OK; i++) {
         const dop_plan_adapter_place *p = &m->plan.places[i];
@@ -278,7 +278,7 @@ read_control(const dop_model *m, const char *path, uint32_t first, uint32_t last
 
 /* Returns a digest that is stable between runs, because stored states are found by it. */
 static uint64_t
-digest_of(const dop_plan *plan, const dop_adapter *x)
+digest_adapter(const dop_plan *plan, const dop_adapter *x)
 {
     uint64_t h = 0;
     for (uint32_t i = 0; i < x->n_parts; i++) {
@@ -314,7 +314,7 @@ load_ranks(dop_model *m, const char *path, uint32_t slot, dop_arena *arena, dop_
     if (st == DOP_OK && x.n_parts)
         qsort(x.parts, x.n_parts, sizeof *x.parts, by_target);
     if (st == DOP_OK)
-        st = check_parts(m, path, &x, diag);
+        st = check_adapter_parts(m, path, &x, diag);
     if (st != DOP_OK)
         return st;
     for (uint32_t i = 0; i < x.n_parts; i++)
@@ -322,22 +322,23 @@ load_ranks(dop_model *m, const char *path, uint32_t slot, dop_arena *arena, dop_
             i == 0 || m->lora.slots[slot].scale == 0 ? x.parts[i].scale : m->lora.slots[slot].scale;
     if (m->lora.slots[slot].scale == 0)
         m->lora.slots[slot].scale = 1;
-    st = write_all(m, slot, &x, diag);
+    st = write_adapter_parts(m, slot, &x, diag);
     m->lora.slots[slot].written = true;
-    *out_digest = digest_of(&m->plan, &x);
+    *out_digest = digest_adapter(&m->plan, &x);
     return st;
 }
 
 /* Loads an adapter of any kind. first, last: layers of a control vector. */
 static dop_status
-load(dop_model *m, const char *path, bool control, uint32_t first, uint32_t last, dop_diag *diag, uint32_t *out_adapter)
+load_adapter_slot(dop_model *m, const char *path, bool control, uint32_t first, uint32_t last, dop_diag *diag,
+                  uint32_t *out_adapter)
 {
     dop_arena arena;
     dop_control x;
     uint32_t slot = 0;
     uint64_t digest = 0;
     char *own = NULL;
-    dop_status st = find_slot(m, diag, &slot);
+    dop_status st = find_adapter_slot(m, diag, &slot);
     if (st == DOP_OK && (st = dop_step_none_open(m, diag)) == DOP_OK)
         st = dop_step_drain(m, diag);
     if (st == DOP_OK) /* for the matrices of all products, and later for the factors of sequences */
@@ -370,7 +371,7 @@ dop_adapter_load(dop_model *model, const char *path, dop_diag *diag, uint32_t *o
 {
     dop_diag_clear(diag);
     DOP_DRIVE(model, diag);
-    return load(model, path, dop_control_is(path), 1, UINT32_MAX, diag, out_adapter);
+    return load_adapter_slot(model, path, dop_control_is(path), 1, UINT32_MAX, diag, out_adapter);
 }
 
 dop_status
@@ -379,7 +380,7 @@ dop_control_vector_load(dop_model *model, const char *path, uint32_t first, uint
 {
     dop_diag_clear(diag);
     DOP_DRIVE(model, diag);
-    return load(model, path, true, first, last, diag, out_adapter);
+    return load_adapter_slot(model, path, true, first, last, diag, out_adapter);
 }
 
 dop_status

@@ -19,7 +19,7 @@ ask_model(dop_sequence *s, uint32_t most, dop_diag *diag)
     most = most < ctx - s->n_tokens ? most : ctx - s->n_tokens;
     while (same < d->n_tokens && same < s->n_tokens && d->tokens[same] == s->tokens[same])
         same++;
-    dop_sequence_set_sampling(d, &s->sampler.params); /* including the seed: see judge in speculate.c */
+    dop_sequence_set_sampling(d, &s->sampler.params); /* including the seed: see judge_row in speculate.c */
     dop_status st = same < d->n_tokens ? dop_sequence_rewind(d, same, diag) : DOP_OK;
     if (st != DOP_OK)
         return st;

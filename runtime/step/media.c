@@ -46,7 +46,7 @@ typedef struct job {
 } job;
 
 static uint32_t
-largest(const dop_model *m, uint32_t kind)
+find_most_program_rows(const dop_model *m, uint32_t kind)
 {
     uint32_t n;
     const uint32_t *of = dop_used_of(&m->used, kind, DOP_ORDER_BARRIERS, &n);
@@ -66,7 +66,7 @@ dop_image_facts(const dop_model *model, dop_program_facts *out_facts)
                            *features = dop_plan_program_of(&model->plan, DOP_SCHED_FEATURES);
     *out_facts = (dop_program_facts){.name = dop_plan_string(&model->plan, image->name),
                                      .width = features->width,
-                                     .max_rows = largest(model, DOP_SCHED_IMAGE),
+                                     .max_rows = find_most_program_rows(model, DOP_SCHED_IMAGE),
                                      .merge = features->merge,
                                      .class_row = image->class_row};
 }
@@ -156,9 +156,9 @@ run_tiles(const job *j, size_t first, size_t end, size_t at, uint32_t n_rows, si
 }
 
 static dop_status
-check_tiles(const job *j, dop_diag *diag)
+check_image_tiles(const job *j, dop_diag *diag)
 {
-    const uint32_t most = largest(j->m, DOP_SCHED_IMAGE);
+    const uint32_t most = find_most_program_rows(j->m, DOP_SCHED_IMAGE);
     size_t sum = 0;
     for (size_t i = 0; i < j->n_tiles; i++) {
         if (j->lengths[i] > most)
@@ -177,7 +177,7 @@ check_tiles(const job *j, dop_diag *diag)
 
 /* Checks values that kernels use as table indices. */
 static dop_status
-check_numbers(const job *j, const dop_value *v, const char *name, dop_diag *diag)
+check_table_numbers(const job *j, const dop_value *v, const char *name, dop_diag *diag)
 {
     const uint32_t *x = v->data, places = j->image->n_places;
     const bool turns = strcmp(name, "turns") == 0, place = strcmp(name, "places") == 0 || strcmp(name, "corners") == 0;
@@ -211,7 +211,7 @@ check_windows(const job *j, dop_diag *diag)
 
 /* Checks that all inputs of the plan are given, and no others. */
 static dop_status
-check_inputs(const job *j, dop_diag *diag)
+check_image_inputs(const job *j, dop_diag *diag)
 {
     dop_part_value in[DOP_PART_MAX_VALUES];
     const dop_plan *p = &j->m->plan;
@@ -235,7 +235,7 @@ check_inputs(const job *j, dop_diag *diag)
             return DOP_FAIL(diag, DOP_E_INPUT, "the program image needs the input \"%s\"", in[i].name);
         dop_status st = dop_value_check(v, j->n_rows * (size_t)(in[i].row_bytes / sizeof(float)), diag);
         if (st == DOP_OK)
-            st = check_numbers(j, v, in[i].name, diag);
+            st = check_table_numbers(j, v, in[i].name, diag);
         if (st != DOP_OK)
             return st;
     }
@@ -244,7 +244,7 @@ check_inputs(const job *j, dop_diag *diag)
 
 /* Returns the number of inputs or outputs of a step of the program. */
 static uint32_t
-n_values(const dop_model *m, uint32_t kind, uint32_t way)
+count_crossing_values(const dop_model *m, uint32_t kind, uint32_t way)
 {
     uint32_t n, count = 0;
     const uint32_t *of = dop_used_of(&m->used, kind, DOP_ORDER_BARRIERS, &n);
@@ -255,7 +255,7 @@ n_values(const dop_model *m, uint32_t kind, uint32_t way)
 
 /* Returns the feature kind of an output: 0 for "features", 1 and up for "deep0" and up; j->n_kinds if it is none. */
 static uint32_t
-kind_of(const job *j, const char *name)
+find_feature_kind(const job *j, const char *name)
 {
     char deep[24];
     uint32_t k = 0;
@@ -279,9 +279,9 @@ patch_values(const dop_model *m)
 }
 
 static dop_status
-run(job *j, dop_diag *diag)
+run_image_job(job *j, dop_diag *diag)
 {
-    const uint32_t most = largest(j->m, DOP_SCHED_IMAGE);
+    const uint32_t most = find_most_program_rows(j->m, DOP_SCHED_IMAGE);
     DOP_RETURN_IF_ERROR(dop_step_none_open(j->m, diag));
     DOP_RETURN_IF_ERROR(dop_step_drain(j->m, diag));
     size_t at = 0, feature = 0;
@@ -303,7 +303,7 @@ dop_image_run(dop_model *model, const dop_value *inputs, size_t n_inputs, const 
               dop_diag *diag)
 {
     const size_t values = patch_values(model);
-    if (largest(model, DOP_SCHED_IMAGE) == 0 || largest(model, DOP_SCHED_FEATURES) == 0)
+    if (find_most_program_rows(model, DOP_SCHED_IMAGE) == 0 || find_most_program_rows(model, DOP_SCHED_FEATURES) == 0)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, model->plan.path, "the plan has no schedules of the program image");
     const dop_value *patches = dop_value_find(inputs, n_inputs, "patches"),
                     *lengths = dop_value_find(inputs, n_inputs, "lengths"),
@@ -311,14 +311,16 @@ dop_image_run(dop_model *model, const dop_value *inputs, size_t n_inputs, const 
     job j = {.m = model,
              .image = dop_plan_program_of(&model->plan, DOP_SCHED_IMAGE),
              .features = dop_plan_program_of(&model->plan, DOP_SCHED_FEATURES),
-             .n_kinds = n_values(model, DOP_SCHED_FEATURES, DOP_CROSSING_RECEIVED)};
+             .n_kinds = count_crossing_values(model, DOP_SCHED_FEATURES, DOP_CROSSING_RECEIVED)};
     /* One step of `features` must hold the results of one step of `image`. */
-    if (largest(model, DOP_SCHED_IMAGE) / j.features->merge > largest(model, DOP_SCHED_FEATURES) ||
-        j.n_kinds > DOP_MAX_FEATURES || j.n_kinds != 1 + n_values(model, DOP_SCHED_FEATURES, DOP_CROSSING_SENT) ||
-        j.n_kinds != 1 + n_values(model, DOP_SCHED_IMAGE, DOP_CROSSING_SENT))
+    if (find_most_program_rows(model, DOP_SCHED_IMAGE) / j.features->merge >
+            find_most_program_rows(model, DOP_SCHED_FEATURES) ||
+        j.n_kinds > DOP_MAX_FEATURES ||
+        j.n_kinds != 1 + count_crossing_values(model, DOP_SCHED_FEATURES, DOP_CROSSING_SENT) ||
+        j.n_kinds != 1 + count_crossing_values(model, DOP_SCHED_IMAGE, DOP_CROSSING_SENT))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, model->plan.path, "the plan is damaged: its image program and features");
     for (size_t i = 0; i < n_outputs; i++) {
-        const uint32_t kind = &outputs[i] == rows ? 0 : kind_of(&j, outputs[i].name);
+        const uint32_t kind = &outputs[i] == rows ? 0 : find_feature_kind(&j, outputs[i].name);
         if (kind == j.n_kinds)
             return DOP_FAIL(diag, DOP_E_INPUT, "the program image has no output \"%.40s\"", outputs[i].name);
         if (&outputs[i] != rows)
@@ -333,15 +335,15 @@ dop_image_run(dop_model *model, const dop_value *inputs, size_t n_inputs, const 
     j.n_tiles = lengths ? lengths->n : 1;
     j.n_rows = patches->n / values;
     j.out_rows = rows ? rows->data : NULL;
-    DOP_RETURN_IF_ERROR(check_tiles(&j, diag));
-    DOP_RETURN_IF_ERROR(check_inputs(&j, diag));
+    DOP_RETURN_IF_ERROR(check_image_tiles(&j, diag));
+    DOP_RETURN_IF_ERROR(check_image_inputs(&j, diag));
     DOP_RETURN_IF_ERROR(dop_value_check(rows, j.n_rows * j.image->width, diag));
     for (size_t i = 0; i < n_outputs; i++)
         if (&outputs[i] != rows)
             DOP_RETURN_IF_ERROR(dop_value_check(
                 &outputs[i], (j.n_rows - j.n_tiles * j.image->class_row) / j.features->merge * j.features->width,
                 diag));
-    return run(&j, diag);
+    return run_image_job(&j, diag);
 }
 
 /* ---- audio ---- */

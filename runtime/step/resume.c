@@ -24,7 +24,7 @@ has_rings(const dop_sequence *s, uint32_t n)
 
 /* Returns how many of the `same` common tokens remain usable without a checkpoint. */
 static uint32_t
-stays(const dop_sequence *s, uint32_t same)
+count_staying_tokens(const dop_sequence *s, uint32_t same)
 {
     uint32_t n = same < s->n_fed ? same : s->n_fed;
     if (s->model->plan.replaces && n < s->n_fed)
@@ -44,7 +44,8 @@ uint32_t
 dop_sequence_reach(dop_sequence *sequence, uint64_t seed, const uint32_t *keys, size_t most)
 {
     dop_sequence *s = sequence;
-    const uint32_t same = same_keys(s, seed, keys, most), fed = same < s->n_fed ? same : s->n_fed, n = stays(s, same);
+    const uint32_t same = same_keys(s, seed, keys, most), fed = same < s->n_fed ? same : s->n_fed,
+                   n = count_staying_tokens(s, same);
     const dop_restore_point *c = n < fed ? dop_restore_point_find(s->model, seed, keys, fed, fed) : NULL;
     return c && c->n > n ? c->n : n;
 }
@@ -100,7 +101,7 @@ find_other(search *x)
         if (dop_step_none_has(m, o, NULL) != DOP_OK)
             continue;
         /* A copied sequence has no older version of replaced states to return to. */
-        const uint32_t n = m->plan.replaces && same < o->n_fed ? 0 : stays(o, same);
+        const uint32_t n = m->plan.replaces && same < o->n_fed ? 0 : count_staying_tokens(o, same);
         if (n > best.n)
             best = (source){.n = n, .other = o};
     }
@@ -181,7 +182,7 @@ take_stored(search *x, const dop_stored_load *load, dop_diag *diag, uint32_t *ou
 }
 
 static dop_status
-apply(search *x, const source *from, uint32_t own, dop_diag *diag, uint32_t *out_n)
+apply_source(search *x, const source *from, uint32_t own, dop_diag *diag, uint32_t *out_n)
 {
     dop_sequence *s = x->s;
     dop_status st;
@@ -240,7 +241,7 @@ dop_sequence_resume(dop_sequence *sequence, const dop_prompt *prompt, dop_diag *
         dop_stored_find(m, prompt->seed, x.keys, x.most, rows, best.n > 0 ? best.n + WORTH_A_COPY - 1 : 0, diag, &load);
     note_common(&x, load.known);
     if (st == DOP_OK)
-        st = load.n > 0 ? take_stored(&x, &load, diag, &out->n) : apply(&x, &best, own, diag, &out->n);
+        st = load.n > 0 ? take_stored(&x, &load, diag, &out->n) : apply_source(&x, &best, own, diag, &out->n);
     m->kept.prompts.tokens_loaded += load.n > 0 ? out->n : 0;
     m->kept.prompts.tokens_saved += out->n;
     dop_stored_load_finish(&load);

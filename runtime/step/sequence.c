@@ -325,7 +325,7 @@ context_full(const dop_sequence *s, dop_diag *diag)
  * the last token is fed again with the same result. Replaced states must then be those before the last token
  * (make_ready). */
 static uint32_t
-unfed(const dop_sequence *s)
+find_unfed_position(const dop_sequence *s)
 {
     return s->n_fed < s->n_tokens ? s->n_fed : s->n_fed - 1;
 }
@@ -337,7 +337,7 @@ finish_pick(dop_sequence *s, dop_diag *diag)
     dop_model *m = s->model;
     dop_status st;
     if (!m->flight.continues) {
-        uint32_t at = unfed(s);
+        uint32_t at = find_unfed_position(s);
         if (at == m->plan.model->ctx)
             return context_full(s, diag);
         go_on_from(s, at, 1);
@@ -399,7 +399,7 @@ static dop_status
 decode_one(dop_sequence *s, dop_form form, dop_diag *diag)
 {
     dop_model *m = s->model;
-    const uint32_t at = unfed(s);
+    const uint32_t at = find_unfed_position(s);
     if (at == m->plan.model->ctx)
         return context_full(s, diag);
     dop_status st = dop_model_probe_at(m, at, diag);

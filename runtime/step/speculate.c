@@ -112,7 +112,7 @@ dop_sequence_speculation_counts(const dop_sequence *sequence)
 /* Returns the draft count that pays most, within the plan's schedules, the context, and the number of tokens still
  * requested. */
 static uint32_t
-choose_length(const dop_sequence *s, uint32_t unfed)
+choose_draft_length(const dop_sequence *s, uint32_t unfed)
 {
     const dop_speculator *p = s->speculator;
     uint32_t most = dop_model_max_rows_of_several(s->model) - unfed, room = s->model->plan.model->ctx - s->n_tokens;
@@ -142,7 +142,7 @@ typedef struct judged {
 } judged;
 
 static double
-deviation(const float *x, uint32_t n)
+find_deviation(const float *x, uint32_t n)
 {
     double sum = 0, squares = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -154,7 +154,7 @@ deviation(const float *x, uint32_t n)
 
 /* True if the first row of this round is verified with a single-token step, even if its pick is not ambiguous. */
 static bool
-compares(const dop_speculator *p)
+compares_round(const dop_speculator *p)
 {
     return p->counts.steps % COMPARED_OF == COMPARED_OF - 1;
 }
@@ -168,10 +168,10 @@ is_certain(dop_sequence *s, const float *row, float margin)
     double least = doubt * d->apart;
     if (d->n_compared < FIRST_COMPARED) {
         /* computed once, because it takes longer than the pick */
-        d->spread = d->spread > 0 ? d->spread : deviation(row, s->model->plan.model->vocab);
+        d->spread = d->spread > 0 ? d->spread : find_deviation(row, s->model->plan.model->vocab);
         least = fmax(least, at_first * d->spread);
     }
-    return !compares(s->speculator) && (double)margin > least;
+    return !compares_round(s->speculator) && (double)margin > least;
 }
 
 /* True if the device picks from the rows of a round. False if the host needs logits: to verify a row, or to measure the
@@ -180,15 +180,15 @@ static bool
 device_judges(const dop_sequence *s, uint32_t schedule)
 {
     const dop_model *m = s->model;
-    return dop_sequence_wants(s) == DOP_WANTS_PICK && !m->ranks && m->drift.spread > 0 && !compares(s->speculator) &&
-           m->plan.schedules[schedule].greedy == DOP_PICKS_EACH;
+    return dop_sequence_wants(s) == DOP_WANTS_PICK && !m->ranks && m->drift.spread > 0 &&
+           !compares_round(s->speculator) && m->plan.schedules[schedule].greedy == DOP_PICKS_EACH;
 }
 
 /* Judges row i. A draft is accepted if the pick is the same token. The noise of a draw depends only on the seed, the
  * position and the id. A draft model with the same seed therefore draws the same token where the distributions agree
  * (Daliri et al. 2024, https://arxiv.org/abs/2408.07978), and the text does not depend on the drafts. */
 static dop_status
-judge(dop_sequence *s, const judged *rows, uint32_t i, dop_diag *diag, verdict *out)
+judge_row(dop_sequence *s, const judged *rows, uint32_t i, dop_diag *diag, verdict *out)
 {
     const float *row = rows->logits + (size_t)(rows->first + i) * s->model->plan.model->vocab;
     dop_speculator *p = s->speculator;
@@ -242,7 +242,7 @@ keep_states(dop_sequence *s, uint32_t schedule, uint32_t first, uint32_t n, uint
 
 /* Chooses the schedules of a round of n rows: with barriers, and in the best ordering, which may run a probe. */
 static dop_status
-choose_schedule(dop_model *m, uint32_t n, dop_diag *diag, uint32_t *out_barriers, uint32_t *out_best)
+choose_round_schedule(dop_model *m, uint32_t n, dop_diag *diag, uint32_t *out_barriers, uint32_t *out_best)
 {
     *out_barriers = dop_model_schedule_for(m, DOP_SCHED_ROWS, n);
     if (*out_barriers == UINT32_MAX)
@@ -253,13 +253,13 @@ choose_schedule(dop_model *m, uint32_t n, dop_diag *diag, uint32_t *out_barriers
 /* Runs a round: the unfed tokens together with the drafts, which it then judges. Sets tokens[n_tokens .. known) and all
  * of *round except the times. *out_choosing_ms: time to choose the ordering, including a probe. */
 static dop_status
-run_round(dop_sequence *s, dop_diag *diag, dop_draft_round *round, double *out_choosing_ms)
+run_draft_round(dop_sequence *s, dop_diag *diag, dop_draft_round *round, double *out_choosing_ms)
 {
     dop_speculator *p = s->speculator;
     dop_model *m = s->model;
     uint32_t first = s->n_fed, unfed = s->n_tokens - first, n = unfed + p->n_drafts, accepted = 0, barriers, schedule;
     const double start = p->now_ms();
-    dop_status st = choose_schedule(m, n, diag, &barriers, &schedule);
+    dop_status st = choose_round_schedule(m, n, diag, &barriers, &schedule);
     *out_choosing_ms = p->now_ms() - start;
     if (st != DOP_OK)
         return st;
@@ -278,7 +278,7 @@ run_round(dop_sequence *s, dop_diag *diag, dop_draft_round *round, double *out_c
     verdict v = {.accepted = true};
     p->known = s->n_tokens;
     for (uint32_t i = 0; i <= p->n_drafts && v.accepted; i++) {
-        st = judge(s, &rows, i, diag, &v);
+        st = judge_row(s, &rows, i, diag, &v);
         if (st != DOP_OK || !v.given)
             break;
         accepted += v.accepted;
@@ -304,7 +304,7 @@ run_round(dop_sequence *s, dop_diag *diag, dop_draft_round *round, double *out_c
 /* Records how much the logits of the ambiguous row differ from those of a single step. A common offset is subtracted,
  * because it does not change the pick. */
 static void
-compare(dop_sequence *s)
+compare_picked_logits(dop_sequence *s)
 {
     dop_speculator *p = s->speculator;
     dop_model *m = s->model;
@@ -335,7 +335,7 @@ pick_again(dop_sequence *s, dop_diag *diag, bool *out_taken, uint32_t *out_id)
         return st;
     s->tokens[s->n_tokens++] = *out_id;
     if (same_place)
-        compare(s);
+        compare_picked_logits(s);
     return DOP_OK;
 }
 
@@ -388,7 +388,7 @@ try_round(dop_sequence *s, dop_diag *diag)
     uint32_t unfed = s->n_tokens - s->n_fed, most = dop_model_max_rows_of_several(s->model);
     if (unfed == 0 || unfed >= most) /* the pick was dropped, or the states start again */
         return DOP_OK;
-    p->n_drafts = choose_length(s, unfed);
+    p->n_drafts = choose_draft_length(s, unfed);
     const dop_pages *pages = &s->model->pages;
     if (dop_pages_missing(pages, s->place, s->n_fed, s->n_tokens + p->n_drafts) > dop_pages_available(pages))
         return DOP_OK; /* a single-token step may still fit */
@@ -399,7 +399,7 @@ try_round(dop_sequence *s, dop_diag *diag)
     if (st != DOP_OK || (p->n_drafts == 0 && unfed == 1))
         return st;
     double choosing_ms;
-    if ((st = run_round(s, diag, &round, &choosing_ms)) != DOP_OK || p->n_drafts == 0)
+    if ((st = run_draft_round(s, diag, &round, &choosing_ms)) != DOP_OK || p->n_drafts == 0)
         return st;
     round.draft_ms = drafted - ready;
     round.step_ms = p->now_ms() - start - round.draft_ms - choosing_ms;
@@ -409,7 +409,7 @@ try_round(dop_sequence *s, dop_diag *diag)
 
 /* Tries to get the next token by speculation. *out_taken: true if *out_id is set and appended to the sequence. */
 static dop_status
-speculate(dop_sequence *s, dop_diag *diag, bool *out_taken, uint32_t *out_id)
+speculate_token(dop_sequence *s, dop_diag *diag, bool *out_taken, uint32_t *out_id)
 {
     dop_speculator *p = s->speculator;
     *out_taken = false;
@@ -447,7 +447,7 @@ dop_sequence_next(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
         (st = dop_step_drain(sequence->model, diag)) == DOP_OK)
         st = dop_sequence_settle(sequence, diag); /* drop drafts from before logprobs were requested */
     if (st == DOP_OK && p)
-        st = speculate(sequence, diag, &taken, out_id);
+        st = speculate_token(sequence, diag, &taken, out_id);
     if (st == DOP_OK && !taken) {
         st = dop_sequence_pick(sequence, diag, out_id);
         if (st == DOP_OK && p && !made)

@@ -22,7 +22,7 @@ schedule_cap(const dop_model *m, uint32_t schedule)
 enum { MOST_SIZES = 64 };
 
 static const dop_chunk_costs *
-costs_of(const dop_model *m)
+find_chunk_costs(const dop_model *m)
 {
     return m->device.info.caps.cpu ? NULL : &m->plan.profiles[m->info.profile].chunks;
 }
@@ -56,7 +56,7 @@ dop_step_choose_chunks(dop_model *model, uint32_t kind, size_t n)
     for (size_t i = 0, n_sizes = sizes_of(m, kind, sizes, schedules); i < n_sizes; i++)
         if (sizes[i].most > 1)
             chunks[n_chunks++] = sizes[i].most;
-    m->ranks->max_chunk = dop_chunks_best(costs_of(m), chunks, n_chunks, n, m->ranks->wire->n);
+    m->ranks->max_chunk = dop_chunks_best(find_chunk_costs(m), chunks, n_chunks, n, m->ranks->wire->n);
 }
 
 void
@@ -65,7 +65,7 @@ dop_step_choose(const dop_model *model, uint32_t kind, size_t n, uint32_t *out_s
     dop_chunk_size sizes[MOST_SIZES];
     uint32_t schedules[MOST_SIZES];
     const size_t n_sizes = sizes_of(model, kind, sizes, schedules),
-                 next = dop_chunks_next(costs_of(model), sizes, n_sizes, n);
+                 next = dop_chunks_next(find_chunk_costs(model), sizes, n_sizes, n);
     *out_schedule = schedules[next];
     *out_take = n < sizes[next].most ? (uint32_t)n : sizes[next].most;
 }
@@ -136,7 +136,7 @@ dop_step_decode_at(const dop_model *model, uint32_t pos, uint32_t n)
 
 /* Submits the contents of the step record. */
 static dop_status
-submit(dop_model *m, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag, uint64_t *out_ticket)
+submit_step_record(dop_model *m, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag, uint64_t *out_ticket)
 {
     dop_status st = dop_model_need(m, schedule, diag);
     if (st == DOP_OK)
@@ -261,7 +261,7 @@ dop_step_issue(dop_model *model, const dop_sequence_rows *rows, uint32_t n, dop_
         write_record(m, rows, n, io->continued);
     if (m->pictures.taken && (st = dop_features_write(m, io->schedule, rows, n, !io->own, diag)) != DOP_OK)
         return st;
-    st = submit(m, io->schedule, io->form, more + 1, diag, &io->ticket);
+    st = submit_step_record(m, io->schedule, io->form, more + 1, diag, &io->ticket);
     io->pick_end = m->flight.picks_asked;
     return st;
 }
@@ -279,7 +279,7 @@ has_stalled(const dop_model *m, const dop_issue *issue)
 }
 
 static dop_status
-wait(dop_model *m, uint64_t ticket, dop_diag *diag)
+wait_for_step(dop_model *m, uint64_t ticket, dop_diag *diag)
 {
     DOP_RETURN_IF_ERROR(dop_step_pass(m, ticket, diag));
     return dop_step_take(m, diag);
@@ -301,13 +301,13 @@ dop_status
 dop_step_collect(dop_model *model, dop_sequence_rows *rows, uint32_t n, dop_issue *io, dop_diag *diag)
 {
     dop_model *m = model;
-    dop_status st = wait(m, io->ticket, diag);
+    dop_status st = wait_for_step(m, io->ticket, diag);
     if (st == DOP_OK && has_stalled(m, io) && (st = dop_model_fall_back(m, diag)) == DOP_OK) {
         const dop_plan_schedule *s = &m->plan.schedules[io->schedule];
         io->schedule = dop_model_schedule_for(m, s->kind, s->max_rows);
         io->own = io->continued = false;
         if ((st = dop_step_issue(m, rows, n, io, diag)) == DOP_OK)
-            st = wait(m, io->ticket, diag);
+            st = wait_for_step(m, io->ticket, diag);
     }
     if (st == DOP_OK)
         dop_step_collected(m, rows, n, io);

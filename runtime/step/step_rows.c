@@ -28,7 +28,7 @@ smallest_of_one(const dop_model *m, bool inner, uint32_t n)
 }
 
 static uint32_t
-most_rows(const dop_model *m, uint32_t kind)
+count_most_rows(const dop_model *m, uint32_t kind)
 {
     uint32_t n;
     const uint32_t *of = dop_used_of(&m->used, kind, DOP_ORDER_BARRIERS, &n);
@@ -38,15 +38,15 @@ most_rows(const dop_model *m, uint32_t kind)
 uint32_t
 dop_model_max_rows(const dop_model *model, bool inner_rows_want)
 {
-    uint32_t most = most_rows(model, inner_rows_want ? DOP_SCHED_SCORE : DOP_SCHED_PREFILL);
-    uint32_t rows = inner_rows_want ? most_rows(model, DOP_SCHED_ROWS) : 1;
+    uint32_t most = count_most_rows(model, inner_rows_want ? DOP_SCHED_SCORE : DOP_SCHED_PREFILL);
+    uint32_t rows = inner_rows_want ? count_most_rows(model, DOP_SCHED_ROWS) : 1;
     return rows > most ? rows : most;
 }
 
 uint32_t
 dop_model_max_rows_of_several(const dop_model *model)
 {
-    return most_rows(model, DOP_SCHED_ROWS);
+    return count_most_rows(model, DOP_SCHED_ROWS);
 }
 
 static bool
@@ -155,9 +155,10 @@ picks_suffice(const dop_model *m, uint32_t n, uint32_t schedule)
     return m->plan.schedules[schedule].greedy == DOP_PICKS_EACH && (m->step.n_sequences > 1 || !m->plan.replaces);
 }
 
-/* Chooses the schedule that holds all rows. UINT32_MAX: each sequence needs its own replay (schedule_of). */
+/* Chooses the schedule that holds all rows. UINT32_MAX: each sequence needs its own replay
+ * (choose_sequence_schedule). */
 static dop_status
-choose(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag, uint32_t *out_together)
+choose_step_schedule(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag, uint32_t *out_together)
 {
     dop_open_step *o = &m->step;
     const uint32_t most = dop_model_max_rows_of_several(m);
@@ -186,7 +187,7 @@ choose(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag, uint3
 
 /* Returns the schedule for the rows of sequence k alone. */
 static uint32_t
-schedule_of(const dop_model *m, uint32_t n, uint32_t k)
+choose_sequence_schedule(const dop_model *m, uint32_t n, uint32_t k)
 {
     const dop_open_step *o = &m->step;
     const bool inner = inner_wants(o, n, k);
@@ -240,7 +241,7 @@ has_row(const dop_open_step *o, const group *x, uint32_t i)
 }
 
 static group
-group_of(const dop_open_step *o, uint32_t first, uint32_t end, uint32_t n)
+make_row_group(const dop_open_step *o, uint32_t first, uint32_t end, uint32_t n)
 {
     group x = {.first = first, .end = end, .n = n};
     for (uint32_t i = 0; i < n; i++)
@@ -260,7 +261,7 @@ number_rows(dop_open_step *o, group x)
 /* Submits the rows, grouped by sequence. If the device continues by itself, also submits the following step before
  * waiting for this one. */
 static dop_status
-start(dop_model *m, group x, uint32_t schedule, dop_diag *diag)
+submit_group(dop_model *m, group x, uint32_t schedule, dop_diag *diag)
 {
     dop_open_step *o = &m->step;
     const dop_plan_schedule *s = &m->plan.schedules[schedule];
@@ -293,7 +294,7 @@ pick_at(const dop_model *m, const dop_sequence *s, uint32_t r)
 /* Collects the picks and logits of the rows after all parts have run them. io_kept: buffer for logits if there are
  * several replays. */
 static void
-find_results(dop_model *m, group x, float **io_kept)
+find_row_results(dop_model *m, group x, float **io_kept)
 {
     dop_open_step *o = &m->step;
     const dop_plan_schedule *s = &m->plan.schedules[o->run.schedule];
@@ -319,7 +320,7 @@ find_results(dop_model *m, group x, float **io_kept)
 
 /* Finishes a submitted replay, including one that was already in flight. */
 static dop_status
-collect(dop_model *m, group x, float **io_kept, dop_diag *diag)
+collect_group(dop_model *m, group x, float **io_kept, dop_diag *diag)
 {
     dop_open_step *o = &m->step;
     const uint32_t schedule = o->run.schedule;
@@ -329,12 +330,12 @@ collect(dop_model *m, group x, float **io_kept, dop_diag *diag)
         number_rows(o, x);
     }
     if (st == DOP_OK)
-        find_results(m, x, io_kept);
+        find_row_results(m, x, io_kept);
     return st;
 }
 
 static dop_status
-run(dop_model *m, group x, uint32_t schedule, float **io_kept, dop_diag *diag)
+run_group(dop_model *m, group x, uint32_t schedule, float **io_kept, dop_diag *diag)
 {
     uint32_t best = schedule;
     dop_status st = x.wants && (m->step.n_sequences > 1 || picks_suffice(m, x.n, schedule))
@@ -342,17 +343,17 @@ run(dop_model *m, group x, uint32_t schedule, float **io_kept, dop_diag *diag)
                         : DOP_OK;
     m->orders.last_rows = best != schedule ? best : UINT32_MAX;
     if (st == DOP_OK)
-        st = start(m, x, best, diag);
+        st = submit_group(m, x, best, diag);
     if (st == DOP_E_FULL && best != schedule) { /* the persistent schedule may write one more position */
         dop_diag_clear(diag);
-        st = start(m, x, schedule, diag);
+        st = submit_group(m, x, schedule, diag);
     }
-    return st == DOP_OK ? collect(m, x, io_kept, diag) : st;
+    return st == DOP_OK ? collect_group(m, x, io_kept, diag) : st;
 }
 
 /* Checks that requested results are finite. */
 static dop_status
-check_finite(const dop_model *m, uint32_t n, dop_diag *diag)
+check_finite_results(const dop_model *m, uint32_t n, dop_diag *diag)
 {
     const dop_open_step *o = &m->step;
     for (uint32_t i = 0; i < n; i++) {
@@ -371,9 +372,9 @@ check_finite(const dop_model *m, uint32_t n, dop_diag *diag)
 }
 
 /* Prepares the sequences of a step: feeds missing tokens, reserves pages for the new rows and appends their tokens.
- * together: result of `choose`. */
+ * together: result of choose_step_schedule. */
 static dop_status
-prepare(dop_model *m, const dop_step_row *rows, uint32_t n, uint32_t together, dop_diag *diag)
+prepare_step_rows(dop_model *m, const dop_step_row *rows, uint32_t n, uint32_t together, dop_diag *diag)
 {
     dop_open_step *o = &m->step;
     dop_status st = dop_step_drain(m, diag);
@@ -409,14 +410,14 @@ run_rows(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag)
     o->continues = false;
     if (st == DOP_OK)
         write_ways(m);
-    if (st != DOP_OK || (st = choose(m, rows, n, diag, &together)) != DOP_OK ||
+    if (st != DOP_OK || (st = choose_step_schedule(m, rows, n, diag, &together)) != DOP_OK ||
         (st = check_room_for_logits(m, n, together, diag)) != DOP_OK ||
-        (st = prepare(m, rows, n, together, diag)) != DOP_OK)
+        (st = prepare_step_rows(m, rows, n, together, diag)) != DOP_OK)
         return st;
     if (together != UINT32_MAX)
-        return run(m, group_of(o, 0, o->n_sequences, n), together, &kept, diag);
+        return run_group(m, make_row_group(o, 0, o->n_sequences, n), together, &kept, diag);
     for (uint32_t k = 0; k < o->n_sequences && st == DOP_OK; k++)
-        st = run(m, group_of(o, k, k + 1, n), schedule_of(m, n, k), &kept, diag);
+        st = run_group(m, make_row_group(o, k, k + 1, n), choose_sequence_schedule(m, n, k), &kept, diag);
     return st;
 }
 
@@ -432,12 +433,12 @@ dop_step_run(dop_model *model, const dop_step_row *rows, uint32_t n_rows, dop_di
     st = open_step(m, rows, n_rows, diag);
     if (st == DOP_OK && dop_step_is_ahead(m, rows, n_rows)) {
         dop_step_take_ahead(m, n_rows);
-        st = collect(m, group_of(&m->step, 0, m->step.n_sequences, n_rows), NULL, diag);
+        st = collect_group(m, make_row_group(&m->step, 0, m->step.n_sequences, n_rows), NULL, diag);
     } else if (st == DOP_OK) {
         st = run_rows(m, rows, n_rows, diag);
     }
     if (st == DOP_OK)
-        st = check_finite(m, n_rows, diag);
+        st = check_finite_results(m, n_rows, diag);
     if (st == DOP_OK)
         m->step.n_rows = n_rows;
     else
@@ -500,8 +501,8 @@ dop_step_start(dop_model *model, const dop_step_row *rows, uint32_t n_rows, dop_
     uint32_t schedule = UINT32_MAX;
     dop_status st = open_step(m, rows, n_rows, diag);
     if (st == DOP_OK && (st = choose_start(m, n_rows, diag, &schedule)) == DOP_OK &&
-        (st = check_start(m, diag)) == DOP_OK && (st = prepare(m, rows, n_rows, UINT32_MAX, diag)) == DOP_OK)
-        st = start(m, group_of(&m->step, 0, m->step.n_sequences, n_rows), schedule, diag);
+        (st = check_start(m, diag)) == DOP_OK && (st = prepare_step_rows(m, rows, n_rows, UINT32_MAX, diag)) == DOP_OK)
+        st = submit_group(m, make_row_group(&m->step, 0, m->step.n_sequences, n_rows), schedule, diag);
     if (st == DOP_OK)
         st = dop_step_pass(m, m->step.run.ticket, diag);
     if (st != DOP_OK) {
@@ -529,8 +530,8 @@ dop_step_end(dop_model *model, dop_diag *diag)
     dop_status st = DOP_OK;
     DOP_TRY(dop_step_take(m, diag));
     dop_step_collected(m, o->of, o->n_sequences, &o->run);
-    find_results(m, group_of(o, 0, o->n_sequences, o->n_rows), NULL);
-    DOP_TRY(check_finite(m, o->n_rows, diag));
+    find_row_results(m, make_row_group(o, 0, o->n_sequences, o->n_rows), NULL);
+    DOP_TRY(check_finite_results(m, o->n_rows, diag));
 error:
     if (st != DOP_OK)
         dop_step_rollback(m);

@@ -25,7 +25,7 @@ send_to_all(dop_ranks *r, const dop_order *order, dop_diag *diag)
 
 /* Sends the rows of the last step to rank 1 if they were held back. */
 static dop_status
-send_held(dop_model *m, dop_diag *diag)
+send_held_rows(dop_model *m, dop_diag *diag)
 {
     dop_ranks *r = m->ranks;
     if (!r->holds)
@@ -41,7 +41,7 @@ dop_status
 dop_ranks_order(dop_model *model, dop_order_kind kind, const uint32_t *args, uint32_t n_args, dop_diag *diag)
 {
     dop_order order = {.kind = kind};
-    dop_status st = model->ranks ? send_held(model, diag) : DOP_OK;
+    dop_status st = model->ranks ? send_held_rows(model, diag) : DOP_OK;
     if (!model->ranks || st != DOP_OK)
         return st;
     for (uint32_t i = 0; i < n_args; i++)
@@ -253,7 +253,7 @@ dop_ranks_submit(dop_model *model, uint32_t schedule, dop_form form, dop_diag *d
         return DOP_FAIL(diag, DOP_E_INTERNAL, "more than %d steps under way", DOP_RANKS_AHEAD);
     /* Page tables of many sequences need many orders, which must not wait for held rows. */
     if (said[0].sequence != said[n - 1].sequence)
-        st = send_held(m, diag);
+        st = send_held_rows(m, diag);
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
         const uint32_t place = said[i].sequence;
         rows[i] = (dop_order_row){said[i].token, said[i].position, place, m->parity[place]};
@@ -282,7 +282,7 @@ dop_ranks_run(dop_model *model, uint32_t schedule, dop_form form, dop_diag *diag
     if (!model->ranks->holds)
         return dop_replay_submit(replay, schedule, form, 1, diag, out_ticket);
     DOP_RETURN_IF_ERROR(dop_replay_submit_pieces(replay, schedule, form, 1, DOP_PIECE_STEP, diag, out_ticket));
-    DOP_RETURN_IF_ERROR(send_held(model, diag));
+    DOP_RETURN_IF_ERROR(send_held_rows(model, diag));
     return dop_replay_submit_pieces(replay, schedule, form, 1, DOP_PIECE_OUT, diag, out_ticket);
 }
 
@@ -297,7 +297,7 @@ dop_ranks_pass(dop_model *model, dop_diag *diag)
     r->holds = true;
     r->held_schedule = r->steps[at].schedule;
     r->held_rows = r->steps[at].n_rows;
-    return r->steps[at].answer == DOP_ANSWER_NOTHING ? DOP_OK : send_held(model, diag);
+    return r->steps[at].answer == DOP_ANSWER_NOTHING ? DOP_OK : send_held_rows(model, diag);
 }
 
 /* Stores picks where this part's device would have put them. */
@@ -350,7 +350,7 @@ dop_ranks_take(dop_model *model, dop_diag *diag)
 
 /* Returns the parity of the place. Slots have a single copy. */
 static uint32_t
-parity_of(const dop_model *m, const dop_states *x)
+find_place_parity(const dop_model *m, const dop_states *x)
 {
     return x->place < m->plan.model->n_sequences ? m->parity[x->place] : 0;
 }
@@ -362,10 +362,10 @@ tell_pages(dop_model *m, const dop_states *x, dop_diag *diag)
 }
 
 static dop_status
-size_of(dop_model *m, uint32_t rank, const dop_states *x, dop_diag *diag, uint64_t *out_size)
+ask_states_size(dop_model *m, uint32_t rank, const dop_states *x, dop_diag *diag, uint64_t *out_size)
 {
-    const dop_order order = dop_order_of_states(DOP_ORDER_SIZE, x, parity_of(m, x));
-    DOP_RETURN_IF_ERROR(send_held(m, diag));
+    const dop_order order = dop_order_of_states(DOP_ORDER_SIZE, x, find_place_parity(m, x));
+    DOP_RETURN_IF_ERROR(send_held_rows(m, diag));
     DOP_RETURN_IF_ERROR(send_order(m->ranks, rank, &order, diag));
     return dop_ranks_receive_all(m->ranks->wire, rank, DOP_LANE_ANSWERS, out_size, sizeof *out_size, diag);
 }
@@ -375,7 +375,7 @@ dop_ranks_size(dop_model *model, const dop_states *states)
 {
     uint64_t all = 0, size;
     for (uint32_t i = 1; model->ranks && i < model->ranks->wire->n; i++)
-        if (size_of(model, i, states, NULL, &size) == DOP_OK) /* the next call reports a lost rank */
+        if (ask_states_size(model, i, states, NULL, &size) == DOP_OK) /* the next call reports a lost rank */
             all += size;
     return all;
 }
@@ -386,9 +386,9 @@ dop_ranks_read(dop_model *model, const dop_states *states, dop_bytes_fn *take, v
     dop_ranks *r = model->ranks;
     dop_status st = r ? tell_pages(model, states, diag) : DOP_OK;
     for (uint32_t i = 1; r && i < r->wire->n && st == DOP_OK; i++) {
-        const dop_order order = dop_order_of_states(DOP_ORDER_READ, states, parity_of(model, states));
+        const dop_order order = dop_order_of_states(DOP_ORDER_READ, states, find_place_parity(model, states));
         uint64_t left = 0;
-        if ((st = size_of(model, i, states, diag, &left)) == DOP_OK)
+        if ((st = ask_states_size(model, i, states, diag, &left)) == DOP_OK)
             st = send_order(r, i, &order, diag);
         while (left > 0 && st == DOP_OK) {
             const uint8_t *bytes;
@@ -411,9 +411,9 @@ dop_ranks_write(dop_model *model, const dop_states *states, const uint8_t *bytes
     dop_ranks *r = model->ranks;
     dop_status st = r ? tell_pages(model, states, diag) : DOP_OK;
     for (uint32_t i = 1; r && i < r->wire->n && st == DOP_OK; i++) {
-        const dop_order order = dop_order_of_states(DOP_ORDER_WRITE, states, parity_of(model, states));
+        const dop_order order = dop_order_of_states(DOP_ORDER_WRITE, states, find_place_parity(model, states));
         uint64_t size = 0;
-        if ((st = size_of(model, i, states, diag, &size)) == DOP_OK)
+        if ((st = ask_states_size(model, i, states, diag, &size)) == DOP_OK)
             st = send_order(r, i, &order, diag);
         for (uint64_t at = 0, piece; at < size && st == DOP_OK; at += piece) {
             piece = size - at < DOP_WIRE_MOST / 2 ? size - at : DOP_WIRE_MOST / 2;

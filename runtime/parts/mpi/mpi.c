@@ -19,7 +19,7 @@ fail_mpi(int code, const char *what, dop_diag *diag)
 
 /* Waits until a request is finished or a rank is lost. */
 static dop_status
-finish(dop_mpi *m, MPI_Request *request, MPI_Status *status, dop_diag *diag)
+finish_request(dop_mpi *m, MPI_Request *request, MPI_Status *status, dop_diag *diag)
 {
     for (uint64_t looks = 0;; looks++) {
         int done = 0, code = MPI_Test(request, &done, status);
@@ -44,7 +44,7 @@ mpi_send(void *user, uint32_t to, dop_wire_lane lane, const void *bytes, size_t 
         return DOP_FAIL(diag, DOP_E_INTERNAL, "%zu bytes to rank %u, lane %d", size, to, lane);
     MPI_Request *request = &r->requests[r->next];
     uint8_t *buffer = r->buffers + r->next * r->most;
-    dop_status st = finish(m, request, MPI_STATUS_IGNORE, diag);
+    dop_status st = finish_request(m, request, MPI_STATUS_IGNORE, diag);
     if (st != DOP_OK)
         return st;
     r->next = (r->next + 1) % r->depth;
@@ -67,7 +67,7 @@ mpi_receive(void *user, uint32_t from, dop_wire_lane lane, dop_diag *diag, const
     if (r->held != UINT32_MAX && (code = MPI_Start(&r->requests[r->held])) != MPI_SUCCESS)
         return fail_mpi(code, "MPI_Start", diag);
     r->held = UINT32_MAX;
-    dop_status st = finish(m, &r->requests[r->next], &status, diag);
+    dop_status st = finish_request(m, &r->requests[r->next], &status, diag);
     if (st != DOP_OK)
         return st;
     (void)MPI_Get_count(&status, MPI_BYTE, &n);

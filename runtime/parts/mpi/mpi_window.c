@@ -86,7 +86,7 @@ dop_mpi_rest(const dop_mpi *mpi, uint64_t looks)
 
 /* Waits until *count is at least `value`, or a rank is lost. Messages of other lanes make progress meanwhile. */
 static dop_status
-await(dop_mpi *m, const _Atomic uint64_t *count, uint64_t value, dop_diag *diag)
+await_count(dop_mpi *m, const _Atomic uint64_t *count, uint64_t value, dop_diag *diag)
 {
     for (uint64_t looks = 0; atomic_load_explicit(count, memory_order_acquire) < value; looks++) {
         int there;
@@ -104,7 +104,7 @@ dop_mpi_window_send(dop_mpi *mpi, const void *bytes, size_t size, dop_diag *diag
 {
     dop_mpi_window *w = mpi->rows_out;
     const uint64_t n = atomic_load_explicit(&w->sent, memory_order_relaxed);
-    dop_status st = n < SLOTS ? DOP_OK : await(mpi, &w->taken, n - SLOTS + 1, diag);
+    dop_status st = n < SLOTS ? DOP_OK : await_count(mpi, &w->taken, n - SLOTS + 1, diag);
     if (st != DOP_OK)
         return st;
     memcpy(w->slots[n % SLOTS], bytes, size);
@@ -121,7 +121,7 @@ dop_mpi_window_receive(dop_mpi *mpi, dop_diag *diag, const uint8_t **out_bytes, 
     if (mpi->has_slot) /* release the previous message */
         atomic_store_explicit(&w->taken, ++n, memory_order_release);
     mpi->has_slot = false;
-    dop_status st = await(mpi, &w->sent, n + 1, diag);
+    dop_status st = await_count(mpi, &w->sent, n + 1, diag);
     if (st != DOP_OK)
         return st;
     mpi->has_slot = true;
