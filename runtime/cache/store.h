@@ -1,6 +1,6 @@
 /* Prompt states in host memory and, as a second level, in files. They are found by the keys of their tokens and evicted
  * in order of last use.
- * \
+ *
  * *Rows* are blocks of `block` positions, aligned to it. A *point* is the states of a single position, plus the rows
  * after the last whole block. A prompt can resume from a point and all blocks before it. If no state belongs to a
  * single position, blocks alone are enough. Used only by the thread that drives the model; another thread writes

@@ -301,7 +301,7 @@ dop_step_count_picks(dop_model *model, uint32_t schedule, dop_form form, uint32_
         model->flight.picks_asked += times;
 }
 
-/* sequence_mask.c */
+/* --- masks (sequence_mask.c) --- */
 /* Returns the DOP_ROW_* flags of a row that the device picks from. */
 static inline uint32_t
 dop_sequence_row_flags(const dop_sequence *sequence)
@@ -309,7 +309,7 @@ dop_sequence_row_flags(const dop_sequence *sequence)
     return (sequence->masked && !sequence->model->ranks ? DOP_ROW_MASKED : 0u) | (sequence->drawn ? DOP_ROW_DRAWN : 0u);
 }
 
-/* resume.c */
+/* --- prefix reuse (resume.c) --- */
 /* A prompt to look up in the prefix cache. */
 typedef struct dop_prompt {
     const uint32_t *ids;
@@ -331,7 +331,7 @@ typedef struct dop_states {
 } dop_states;
 typedef dop_status dop_bytes_fn(void *user, const void *bytes, size_t size, dop_diag *diag);
 
-/* probe.c */
+/* Result of a probe (probe.c). */
 typedef struct dop_probe_result {
     const char *fault;      /* reason why the other ordering cannot be used; NULL: it can */
     double ms[2];           /* best time of a step: with barriers, with the other ordering */

@@ -1,15 +1,15 @@
 /* Probes test whether an ordering is correct, and faster than barriers.
- * \
+ *
  * A probe shares only the weights with the model. It has its own rows, step record, states, results, mailboxes and
  * command buffers, and works on a copy of the sequence's states. Probing at a depth thus uses a cache of that depth,
  * and no fault can affect the sequence. Only the cache positions that the probe reads are copied: it runs between two
  * tokens, where copying a long context would be noticeable.
- * \
+ *
  * It decodes a few pseudo-random rows with barriers and with the other ordering, each from the same states, and
  * compares the logits. They may differ only as much as a different summation order would explain. The plan shows how
  * much that is: a multi-row schedule computes the same logits with other kernels. The limit is twice its distance from
  * barriers, plus a small constant in case both kernels sum in the same order.
- * \
+ *
  * A part that makes no logits is judged by the values it sends. A part that receives values gets pseudo-random
  * numbers. */
 #include "runtime/model/probe.h"

@@ -1,4 +1,4 @@
-/* Functions of speculate.c. */
+/* Speculative decoding of a sequence (speculate.c). */
 #ifndef DOPPLER_RUNTIME_STEP_SPECULATE_H
 #define DOPPLER_RUNTIME_STEP_SPECULATE_H
 
