@@ -14,7 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Most bytes that wait to be written; a temporary file of a process that was killed goes after so many seconds. */
+/* Limits: bytes queued for writing; age in seconds after which a killed process's temporary file is removed (STALE_S);
+ * files written between two surveys of the folder (OFTEN). */
 static const uint64_t most_waiting = 4ull << 30;
 enum { STALE_S = 600, OFTEN = 32 };
 static const char ending[] = ".states";
@@ -29,7 +30,7 @@ struct dop_files {
     char *folder;
     uint64_t bound;
     dop_snapshot_plan plan;
-    struct timespec seen; /* the folder's time of modification when it was listed */
+    struct timespec seen; /* modification time of the folder when it was last listed */
     pthread_t thread;
     bool started;
     pthread_mutex_t lock; /* guards the following fields */
@@ -74,7 +75,7 @@ dop_snapshot_release(dop_snapshot *snapshot)
 
 /* --- names ------------------------------------------------------------------------------------------------------------- */
 
-/* PLAN-FROM-TO-KIND-DIGEST.states, of numbers in hexadecimal digits: plan and layout together, positions, r or p, 128 bits. */
+/* PLAN-FROM-TO-KIND-DIGEST.states, with hexadecimal numbers: plan and layout combined, positions, r or p, 128 bits. */
 void
 dop_file_name(const dop_snapshot_plan *plan, const dop_snapshot_key *key, char out[DOP_FILE_NAME])
 {
@@ -98,13 +99,14 @@ dop_file_name_read(const dop_snapshot_plan *plan, const char *name, dop_snapshot
 }
 
 static char *
-path_of(const dop_files *f, const char *name)
+make_file_path(const dop_files *f, const char *name)
 {
     char *path;
     return asprintf(&path, "%s/%s", f->folder, name) < 0 ? NULL : path;
 }
 
-/* --- the bound ----------------------------------------------------------------------------------------------------------- */
+/* --- size limit
+ * --------------------------------------------------------------------------------------------------------- */
 
 typedef struct old_file {
     char name[DOP_FILE_NAME];
@@ -122,15 +124,15 @@ older_first(const void *x, const void *y)
 }
 
 static bool
-ends_with(const char *name, const char *end)
+name_ends_with(const char *name, const char *end)
 {
     const size_t n = strlen(name), m = strlen(end);
     return n >= m && strcmp(name + n - m, end) == 0;
 }
 
-/* The files of the folder, and their size together.  Removes what killed processes left. */
+/* Lists the files of the folder and their total size. Removes leftovers of killed processes. */
 static old_file *
-survey(const dop_files *f, size_t *out_n, uint64_t *out_bytes)
+survey_folder(const dop_files *f, size_t *out_n, uint64_t *out_bytes)
 {
     DIR *d = opendir(f->folder);
     old_file *files = NULL;
@@ -145,7 +147,7 @@ survey(const dop_files *f, size_t *out_n, uint64_t *out_bytes)
         if (tmp && time(NULL) - sb.st_mtime > STALE_S)
             (void)unlinkat(dirfd(d), e->d_name, 0);
         const size_t n = strlen(e->d_name);
-        if (tmp || !ends_with(e->d_name, ending) || n >= DOP_FILE_NAME)
+        if (tmp || !name_ends_with(e->d_name, ending) || n >= DOP_FILE_NAME)
             continue;
         if (*out_n == cap) {
             cap = cap ? 2 * cap : 64;
@@ -165,14 +167,15 @@ survey(const dop_files *f, size_t *out_n, uint64_t *out_bytes)
     return files;
 }
 
-/* Removes the files that were used least recently until there is room for `more` bytes, unless another process is doing so. */
+/* Removes the least recently used files until `more` bytes fit, unless another process is doing so. */
 static void
-make_room(dop_files *f, uint64_t more)
+make_folder_room(dop_files *f, uint64_t more)
 {
     size_t n;
     uint64_t bytes, removed = 0;
     pthread_mutex_lock(&f->lock);
-    const bool looks = f->counts.written % OFTEN == 0 || f->counts.bytes + more > f->bound; /* others write here too */
+    /* survey the folder now and then, because others write here, too */
+    const bool looks = f->counts.written % OFTEN == 0 || f->counts.bytes + more > f->bound;
     pthread_mutex_unlock(&f->lock);
     if (!looks)
         return;
@@ -182,7 +185,7 @@ make_room(dop_files *f, uint64_t more)
             close(folder);
         return;
     }
-    old_file *files = survey(f, &n, &bytes);
+    old_file *files = survey_folder(f, &n, &bytes);
     if (files && bytes + more > f->bound) {
         qsort(files, n, sizeof *files, older_first);
         for (size_t i = 0; i < n && bytes + more > f->bound; i++) {
@@ -209,13 +212,13 @@ write_one(dop_files *f, const order *o)
     struct stat sb;
     dop_out_file out = {0};
     dop_file_name(&f->plan, &o->key, name);
-    char *path = path_of(f, name);
+    char *path = make_file_path(f, name);
     bool good = path && o->snapshot->size <= f->bound;
     if (good && lstat(path, &sb) == 0) { /* another process has written it */
         good = S_ISREG(sb.st_mode) && utimensat(AT_FDCWD, path, NULL, 0) == 0;
     } else if (good) {
-        (void)mkdir(f->folder, S_IRWXU); /* somebody may have emptied the cache by removing the folder */
-        make_room(f, o->snapshot->size);
+        (void)mkdir(f->folder, S_IRWXU); /* the user may have removed the folder to clear the cache */
+        make_folder_room(f, o->snapshot->size);
         good = dop_out_file_open(path, NULL, &out) == DOP_OK;
         if (good)
             dop_out_file_keep_private(&out);
@@ -227,10 +230,10 @@ write_one(dop_files *f, const order *o)
 }
 
 static void *
-write_all(void *user)
+write_queued_files(void *user)
 {
     dop_files *f = user;
-    make_room(f, 0); /* the bound may be smaller than the last time */
+    make_folder_room(f, 0); /* the limit may be lower than last time */
     pthread_mutex_lock(&f->lock);
     for (;;) {
         while (!f->first && !f->ends)
@@ -260,7 +263,7 @@ dop_files_touch(dop_files *files, const dop_snapshot_key *key)
 {
     char name[DOP_FILE_NAME];
     dop_file_name(&files->plan, key, name);
-    char *path = path_of(files, name);
+    char *path = make_file_path(files, name);
     if (path)
         (void)utimensat(AT_FDCWD, path, NULL, 0);
     free(path);
@@ -300,11 +303,11 @@ dop_files_list(dop_files *files, dop_files_fn *fn, void *user)
     size_t n;
     uint64_t bytes;
     if (stat(f->folder, &sb) != 0)
-        sb.st_mtim = (struct timespec){0}; /* it is gone, and so are its files */
+        sb.st_mtim = (struct timespec){0}; /* the folder is gone, and so are its files */
     if (sb.st_mtim.tv_sec == f->seen.tv_sec && sb.st_mtim.tv_nsec == f->seen.tv_nsec)
         return false;
     f->seen = sb.st_mtim;
-    old_file *list = survey(f, &n, &bytes);
+    old_file *list = survey_folder(f, &n, &bytes);
     for (size_t i = 0; i < n; i++) {
         dop_snapshot_key key;
         if (dop_file_name_read(&f->plan, list[i].name, &key))
@@ -317,7 +320,7 @@ dop_files_list(dop_files *files, dop_files_fn *fn, void *user)
     return true;
 }
 
-/* All of an open file; a reader never sees one that changes: files are replaced as a whole. */
+/* Reads a whole open file. It cannot change meanwhile, because files are only replaced as a whole. */
 static dop_snapshot *
 read_whole(int fd, uint64_t most)
 {
@@ -343,7 +346,7 @@ dop_files_read(dop_files *files, const dop_snapshot_key *key, dop_snapshot_head 
     dop_files *f = files;
     char name[DOP_FILE_NAME];
     dop_file_name(&f->plan, key, name);
-    char *path = path_of(f, name);
+    char *path = make_file_path(f, name);
     const int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
     dop_snapshot *x = fd >= 0 ? read_whole(fd, f->bound) : NULL;
     const uint32_t kind = DOP_SNAPSHOT_CACHED | DOP_SNAPSHOT_ROWS | (key->whole ? (uint32_t)DOP_SNAPSHOT_WHOLE : 0);
@@ -351,7 +354,7 @@ dop_files_read(dop_files *files, const dop_snapshot_key *key, dop_snapshot_head 
                 out_head->flags == kind && out_head->from == key->from && out_head->to == key->to &&
                 out_head->key[0] == key->digest[0] && out_head->key[1] == key->digest[1];
     if (good)
-        (void)futimens(fd, NULL); /* it was used now */
+        (void)futimens(fd, NULL); /* mark it as used now */
     else if (x)
         (void)unlink(path);
     if (!good) {
@@ -379,14 +382,14 @@ dop_files_count(dop_files *files)
 
 /* --- opening ------------------------------------------------------------------------------------------------------------- */
 
-/* The thread blocks all signals, which are the program's. */
+/* Starts the writer thread with all signals blocked; the program's threads handle them. */
 static bool
-start(dop_files *f)
+start_file_writer(dop_files *f)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
-    f->started = pthread_create(&f->thread, NULL, write_all, f) == 0;
+    f->started = pthread_create(&f->thread, NULL, write_queued_files, f) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return f->started;
 }
@@ -410,7 +413,7 @@ dop_files_open(const char *folder, uint64_t bound, const dop_snapshot_plan *plan
     f->plan = *plan;
     pthread_mutex_init(&f->lock, NULL);
     pthread_cond_init(&f->changed, NULL);
-    if (!start(f)) {
+    if (!start_file_writer(f)) {
         dop_files_close(f);
         return DOP_FAIL(diag, DOP_E_IO, "cannot start a thread for files of prompts");
     }

@@ -37,7 +37,7 @@ dop_snapshot_states_size(const dop_snapshot_head *head)
     return head->file_size - dop_snapshot_states_at(head) - sizeof(uint64_t);
 }
 
-/* Are the counts those of one kind of snapshot?  Then the tokens are there. */
+/* True if the counts are consistent with the snapshot's kind. */
 static bool
 counts_fit(const dop_snapshot_head *h, const dop_snapshot_plan *plan)
 {

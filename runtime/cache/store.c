@@ -8,13 +8,13 @@
 #include <xxhash.h>
 
 typedef struct entry {
-    struct entry *next; /* in its bucket */
+    struct entry *next; /* next entry in the bucket */
     dop_snapshot_key key;
     dop_snapshot *snapshot; /* NULL: only in a file */
     uint64_t used;
-    double touched_ms; /* when its file was last said to be used */
+    double touched_ms; /* dop_now_ms when its file was last marked as used */
     bool in_file;
-    uint64_t listed; /* refreshes, when its file was last seen in the folder; 0: never */
+    uint64_t listed; /* value of `refreshes` when its file was last listed; 0: never */
 } entry;
 
 enum { FIRST_BUCKETS = 256, TOUCH_MS = 60000 };
@@ -31,23 +31,23 @@ struct dop_store {
 /* --- entries ----------------------------------------------------------------------------------------------------------- */
 
 static entry **
-bucket_of(const dop_store *s, const dop_snapshot_key *key)
+find_entry_bucket(const dop_store *s, const dop_snapshot_key *key)
 {
     return &s->buckets[key->digest[0] & (s->n_buckets - 1)];
 }
 
 static bool
-is_same(const dop_snapshot_key *a, const dop_snapshot_key *b)
+is_same_snapshot_key(const dop_snapshot_key *a, const dop_snapshot_key *b)
 {
     return a->digest[0] == b->digest[0] && a->digest[1] == b->digest[1] && a->from == b->from && a->to == b->to &&
            a->whole == b->whole;
 }
 
 static entry *
-find(const dop_store *s, const dop_snapshot_key *key)
+find_store_entry(const dop_store *s, const dop_snapshot_key *key)
 {
-    entry *e = *bucket_of(s, key);
-    while (e && !is_same(&e->key, key))
+    entry *e = *find_entry_bucket(s, key);
+    while (e && !is_same_snapshot_key(&e->key, key))
         e = e->next;
     return e;
 }
@@ -64,9 +64,9 @@ drop_image(dop_store *s, entry *e)
 }
 
 static void
-drop(dop_store *s, entry *e)
+drop_store_entry(dop_store *s, entry *e)
 {
-    entry **at = bucket_of(s, &e->key);
+    entry **at = find_entry_bucket(s, &e->key);
     while (*at != e)
         at = &(*at)->next;
     *at = e->next;
@@ -76,18 +76,18 @@ drop(dop_store *s, entry *e)
 }
 
 static void
-grow(dop_store *s)
+grow_store_buckets(dop_store *s)
 {
     const uint32_t n = s->n_buckets * 2;
     entry **old = s->buckets, **buckets = calloc(n, sizeof(entry *));
     if (!buckets)
-        return; /* longer chains do */
+        return; /* longer chains still work */
     const uint32_t n_old = s->n_buckets;
     s->buckets = buckets;
     s->n_buckets = n;
     for (uint32_t i = 0; i < n_old; i++)
         for (entry *e = old[i], *next; e; e = next) {
-            entry **at = bucket_of(s, &e->key);
+            entry **at = find_entry_bucket(s, &e->key);
             next = e->next;
             e->next = *at;
             *at = e;
@@ -96,27 +96,27 @@ grow(dop_store *s)
 }
 
 static entry *
-add(dop_store *s, const dop_snapshot_key *key)
+add_store_entry(dop_store *s, const dop_snapshot_key *key)
 {
-    entry *e = find(s, key);
+    entry *e = find_store_entry(s, key);
     if (e)
         return e;
     if (s->n_entries >= s->n_buckets)
-        grow(s);
+        grow_store_buckets(s);
     e = calloc(1, sizeof *e);
     if (!e)
         return NULL;
-    entry **at = bucket_of(s, key);
+    entry **at = find_entry_bucket(s, key);
     *e = (entry){.next = *at, .key = *key};
     *at = e;
     s->n_entries++;
     return e;
 }
 
-/* The snapshot that was used least recently goes; of those used together the one that is furthest in its prompt, because the others are of use
- * without it. */
+/* Evicts the least recently used snapshots except `but`. Among equally old ones it evicts the last in its prompt first,
+ * because the others are useful without it. */
 static void
-shrink(dop_store *s, uint64_t bound, const entry *but)
+shrink_store(dop_store *s, uint64_t bound, const entry *but)
 {
     while (s->counts.bytes > bound) {
         entry *oldest = NULL;
@@ -130,37 +130,37 @@ shrink(dop_store *s, uint64_t bound, const entry *but)
         if (oldest->in_file)
             drop_image(s, oldest);
         else
-            drop(s, oldest);
+            drop_store_entry(s, oldest);
     }
 }
 
 static void
-keep(dop_store *s, entry *e, dop_snapshot *snapshot)
+keep_snapshot(dop_store *s, entry *e, dop_snapshot *snapshot)
 {
     if (e->snapshot || snapshot->size > s->options.memory)
         return;
     e->snapshot = dop_snapshot_hold(snapshot);
     s->counts.bytes += snapshot->size;
     s->counts.snapshots++;
-    shrink(s, s->options.memory, e);
+    shrink_store(s, s->options.memory, e);
 }
 
 /* --- opening ------------------------------------------------------------------------------------------------------------- */
 
 static void
-list(void *user, const dop_snapshot_key *key, uint64_t size)
+list_store_file(void *user, const dop_snapshot_key *key, uint64_t size)
 {
     dop_store *s = user;
     (void)size;
-    entry *e = add(s, key);
+    entry *e = add_store_entry(s, key);
     if (e) {
         e->in_file = true;
         e->listed = s->refreshes;
     }
 }
 
-/* Files that were there and have gone: what is kept of them is written again.  all_written: so are those that were never listed, since none
- * waited or failed before the folder was. */
+/* Handles files that have disappeared: their snapshots in memory will be written again. all_written: no file was queued
+ * or failed before the listing, so files that were never listed are gone as well. */
 static void
 forget_gone(dop_store *s, bool all_written)
 {
@@ -172,7 +172,7 @@ forget_gone(dop_store *s, bool all_written)
             e->in_file = false;
             e->listed = 0;
             if (!e->snapshot)
-                drop(s, e);
+                drop_store_entry(s, e);
         }
 }
 
@@ -182,7 +182,7 @@ dop_store_refresh(dop_store *store)
     const dop_files_counts files = dop_store_count_files(store);
     store->clock++;
     store->refreshes++;
-    if (store->files && dop_files_list(store->files, list, store))
+    if (store->files && dop_files_list(store->files, list_store_file, store))
         forget_gone(store, files.waiting == 0 && files.failed == 0);
 }
 
@@ -218,17 +218,18 @@ dop_store_destroy(dop_store *store)
     dop_files_close(s->files);
     for (uint32_t i = 0; i < s->n_buckets; i++)
         while (s->buckets[i])
-            drop(s, s->buckets[i]);
+            drop_store_entry(s, s->buckets[i]);
     free(s->buckets);
     free(s);
 }
 
-/* --- finding ------------------------------------------------------------------------------------------------------------- */
+/* --- lookup
+ * -------------------------------------------------------------------------------------------------------------- */
 
 bool
 dop_store_has(const dop_store *store, const dop_snapshot_key *key)
 {
-    return find(store, key) != NULL;
+    return find_store_entry(store, key) != NULL;
 }
 
 static int
@@ -270,7 +271,7 @@ dop_snapshot *
 dop_store_get(dop_store *store, const dop_snapshot_key *key, const uint32_t *keys)
 {
     dop_store *s = store;
-    entry *e = find(s, key);
+    entry *e = find_store_entry(s, key);
     dop_snapshot_head head;
     if (!e)
         return NULL;
@@ -283,19 +284,19 @@ dop_store_get(dop_store *store, const dop_snapshot_key *key, const uint32_t *key
         return NULL;
     }
     if (!x) {
-        drop(s, e);
+        drop_store_entry(s, e);
         return NULL;
     }
     e->used = s->clock;
     if (s->files && e->in_file && (of_file || dop_now_ms() - e->touched_ms > TOUCH_MS)) {
-        if (!of_file) /* reading does so itself */
+        if (!of_file) /* reading a file marks it as used */
             dop_files_touch(s->files, key);
         e->touched_ms = dop_now_ms();
     }
     s->counts.from_files += of_file;
     s->counts.from_memory += !of_file;
     if (of_file)
-        keep(s, e, x);
+        keep_snapshot(s, e, x);
     return x;
 }
 
@@ -303,17 +304,17 @@ void
 dop_store_put(dop_store *store, const dop_snapshot_key *key, dop_snapshot *snapshot)
 {
     dop_store *s = store;
-    entry *e = add(s, key);
+    entry *e = add_store_entry(s, key);
     if (!e)
         return;
     e->used = ++s->clock;
     if (s->files && !e->in_file) {
         dop_files_write(s->files, key, snapshot);
-        e->in_file = true; /* what was not written is found missing when it is wanted */
+        e->in_file = true; /* if the write fails, the lookup finds it missing */
     }
-    keep(s, e, snapshot);
+    keep_snapshot(s, e, snapshot);
     if (!e->snapshot && !e->in_file)
-        drop(s, e);
+        drop_store_entry(s, e);
 }
 
 dop_store_counts
@@ -369,7 +370,7 @@ dop_snapshot_digests(uint64_t seed, const uint32_t *keys, const uint32_t *at, ui
     uint32_t done = 0;
     memset(out, 0, n * sizeof *out);
     if (!state)
-        return; /* no snapshot has the digest 0 */
+        return; /* no snapshot has digest 0 */
     (void)XXH3_128bits_reset_withSeed(state, seed);
     for (uint32_t i = 0; i < n; i++) {
         (void)XXH3_128bits_update(state, keys + done, (at[i] - done) * sizeof *keys);

@@ -1,12 +1,12 @@
-/* Copies of what crosses a cut, between device and host memory (cut.h).  Kernels read and write device memory, because copies
- * are a few large transfers where stores of kernels to host memory would be many small ones, and because the host may
- * use its mirror while kernels run. */
+/* Copies of values that cross a cut (cut.h). Kernels access only device memory: a copy is one large transfer, where
+ * kernels would do many small stores to host memory. Also, the host may use its mirror while kernels run. */
 #include "runtime/device/cut.h"
 #include "plan/plan_names.h"
 
-/* Is this a value of the schedule that every step copies?  A forwarded value is sent from where it was received. */
+/* True if every step of the schedule copies this value. A forwarded value is sent from the slot in which it was
+ * received, so it is not copied again. */
 static bool
-crosses(const dop_plan *plan, const dop_plan_crossing *x, uint32_t schedule, dop_cut_side cut)
+is_crossing_of_cut(const dop_plan *plan, const dop_plan_crossing *x, uint32_t schedule, dop_cut_side cut)
 {
     const uint32_t kind = plan->slots[x->slot].kind;
     if (x->schedule != schedule || dop_plan_is_of_features(plan, x))
@@ -18,14 +18,14 @@ bool
 dop_cut_is_crossed(const dop_plan *plan, uint32_t schedule, dop_cut_side cut)
 {
     for (uint32_t i = 0; i < plan->n_crossings; i++)
-        if (crosses(plan, &plan->crossings[i], schedule, cut))
+        if (is_crossing_of_cut(plan, &plan->crossings[i], schedule, cut))
             return true;
     return false;
 }
 
 static void
-record_copy(const dop_memory *memory, const dop_plan_crossing *x, dop_cut_side cut, uint64_t first, uint64_t rows,
-            VkCommandBuffer commands)
+record_cut_copy(const dop_memory *memory, const dop_plan_crossing *x, dop_cut_side cut, uint64_t first, uint64_t rows,
+                VkCommandBuffer commands)
 {
     const dop_slot_place *p = &memory->places[x->slot];
     const uint64_t at = x->offset + first * x->row_bytes, device = p->offset + at, host = p->mirror_offset + at;
@@ -42,7 +42,7 @@ dop_cut_record_features(const dop_plan *plan, const dop_memory *memory, uint32_t
 {
     for (uint32_t i = 0; i < plan->n_crossings; i++)
         if (plan->crossings[i].schedule == schedule && dop_plan_is_of_features(plan, &plan->crossings[i]))
-            record_copy(memory, &plan->crossings[i], DOP_CUT_IN, first, n, commands);
+            record_cut_copy(memory, &plan->crossings[i], DOP_CUT_IN, first, n, commands);
 }
 
 void
@@ -50,10 +50,10 @@ dop_cut_record(const dop_plan *plan, const dop_memory *memory, uint32_t schedule
                VkCommandBuffer commands)
 {
     for (uint32_t i = 0; i < plan->n_crossings; i++)
-        if (crosses(plan, &plan->crossings[i], schedule, cut))
-            record_copy(memory, &plan->crossings[i], cut, 0,
-                        plan->crossings[i].one_row ? 1 : plan->schedules[schedule].max_rows, commands);
-    /* The step before ends with a barrier of its own. */
+        if (is_crossing_of_cut(plan, &plan->crossings[i], schedule, cut))
+            record_cut_copy(memory, &plan->crossings[i], cut, 0,
+                            plan->crossings[i].one_row ? 1 : plan->schedules[schedule].max_rows, commands);
+    /* The previous step ends with a barrier of its own. */
     const VkMemoryBarrier after = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
         .srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT,

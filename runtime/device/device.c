@@ -9,9 +9,9 @@
 #include <strings.h>
 #include <time.h>
 
-enum { SUBMIT_MS = 500 }; /* less than what any system takes for a device that hangs */
+enum { SUBMIT_MS = 500 }; /* well below the limit after which an operating system resets a device */
 
-/* Portability drivers (MoltenVK) are listed only on request. */
+/* True if the loader must be asked to list portability drivers (MoltenVK). */
 static bool
 has_portability_enumeration(void)
 {
@@ -190,7 +190,7 @@ dop_instance_choose_nth(const dop_instance *instance, const char *which, uint32_
     return DOP_OK;
 }
 
-/* Feature structs for device creation, chained; lives until vkCreateDevice returns. */
+/* Chained feature structs for device creation. They must stay valid until vkCreateDevice returns. */
 typedef struct feature_chain {
     VkPhysicalDeviceFeatures2 base;
     VkPhysicalDeviceVulkan11Features f11;
@@ -254,7 +254,7 @@ fill_chain(const dop_device_info *info, uint32_t wanted, feature_chain *c, dop_v
         c->int_dot.shaderIntegerDotProduct = VK_TRUE;
         *tail = &c->int_dot;
         tail = &c->int_dot.pNext;
-        /* Modules name the capability with the KHR extension, which core 1.3 also accepts. */
+        /* The SPIR-V modules name the KHR extension, which core 1.3 also accepts. */
         if (!v13)
             c->extensions[c->n_extensions++] = VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME;
     }
@@ -312,7 +312,7 @@ dop_device_create(const dop_instance *instance, uint32_t index, uint32_t wanted_
     memset(d, 0, sizeof *d);
     d->info = instance->devices[index];
     const dop_device_info *info = &d->info;
-    /* A software device may need minutes for a chunk of a large model; a GPU that takes one minute hangs. */
+    /* A software device may need minutes for a chunk of a large model. A GPU that needs one minute has hung. */
     d->timeout_s = info->caps.cpu ? 3600 : 60;
     d->submit_ms = info->caps.cpu ? 0 : SUBMIT_MS;
     feature_chain chain;
@@ -361,8 +361,8 @@ dop_device_create(const dop_instance *instance, uint32_t index, uint32_t wanted_
 void
 dop_device_destroy(dop_device *device)
 {
-    /* Destroying objects that a hung device still uses would wait for it forever: leave them to the process's end.  The
-     * objects of a lost device can be destroyed: its work has ended. */
+    /* Destroying objects of a hung device would block forever, so they are left until the process ends. A lost device
+     * has finished its work, so its objects can be destroyed. */
     if (device->handle && !device->hung) {
         if (device->view_layout)
             vkDestroyDescriptorSetLayout(device->handle, device->view_layout, NULL);
@@ -399,7 +399,7 @@ dop_device_submit(dop_device *device, VkQueue queue, const VkCommandBuffer *comm
         .pSignalSemaphores = &timeline,
     };
     pthread_mutex_lock(&device->lock);
-    /* What is lost stays lost, whoever was told of it first. */
+    /* A lost device stays lost, whichever thread noticed it first. */
     VkResult r = device->lost ? VK_ERROR_DEVICE_LOST : vkQueueSubmit(queue, 1, &submit, VK_NULL_HANDLE);
     if (r == VK_ERROR_DEVICE_LOST)
         device->lost = true;
@@ -417,7 +417,7 @@ dop_device_wait(dop_device *device, VkSemaphore timeline, uint64_t value, dop_di
         .pValues = &value,
     };
     const uint64_t ns =
-        device->timeout_s < 1e9 ? (uint64_t)(device->timeout_s * 1e9) : UINT64_MAX; /* 30 years and more */
+        device->timeout_s < 1e9 ? (uint64_t)(device->timeout_s * 1e9) : UINT64_MAX; /* more than 30 years */
     VkResult r = vkWaitSemaphores(device->handle, &info, ns);
     if (r == VK_SUCCESS)
         return DOP_OK;

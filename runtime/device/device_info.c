@@ -1,4 +1,4 @@
-/* What a physical device is and can do. */
+/* Properties and capabilities of a physical device. */
 #include "runtime/device/device_info.h"
 
 #include "base/encoding/utf8.h"
@@ -44,7 +44,7 @@ list_extensions(VkPhysicalDevice physical, dop_diag *diag, extension_list *out_l
                                                  : DOP_VK_FAIL(diag, r, "vkEnumerateDeviceExtensionProperties");
 }
 
-/* Everything that is asked about a physical device at once.  The structs are chained as the device's version and extensions allow. */
+/* Result structs of all queries about a physical device, chained as its version and extensions allow. */
 typedef struct answers {
     VkPhysicalDeviceProperties2 props;
     VkPhysicalDeviceVulkan11Properties props11;
@@ -66,7 +66,7 @@ typedef struct answers {
 } answers;
 
 static void
-ask(VkPhysicalDevice physical, uint32_t api_version, const extension_list *ext, answers *a)
+query_device_facts(VkPhysicalDevice physical, uint32_t api_version, const extension_list *ext, answers *a)
 {
     bool v13 = api_version >= VK_API_VERSION_1_3;
     bool control = v13 || has_extension(ext, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
@@ -118,7 +118,8 @@ caps_of(const answers *a)
                                         VK_SUBGROUP_FEATURE_ARITHMETIC_BIT | VK_SUBGROUP_FEATURE_BALLOT_BIT |
                                         VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
     uint32_t caps = 0;
-    /* Kernels load bf16 and packed formats as 16- and 8-bit integers, so storage without the integers is no use. */
+    /* Kernels load bf16 and packed formats as 16- and 8-bit integers, so storage without these integer types is
+     * useless. */
     if (a->f11.storageBuffer16BitAccess && a->features.features.shaderInt16)
         caps |= DOP_CAP_f16_storage;
     if (a->f12.shaderFloat16)
@@ -130,7 +131,7 @@ caps_of(const answers *a)
         caps |= DOP_CAP_subgroup;
     if (a->int_dot.shaderIntegerDotProduct)
         caps |= DOP_CAP_int_dot;
-    /* Modules with matrices are written in the memory model of Vulkan. */
+    /* Modules with matrices use the Vulkan memory model. */
     if (a->coop_nv.cooperativeMatrix && a->f12.vulkanMemoryModel)
         caps |= DOP_CAP_coop_nv;
     if (a->coop_khr.cooperativeMatrix && a->f12.vulkanMemoryModel)
@@ -142,9 +143,9 @@ caps_of(const answers *a)
     return caps;
 }
 
-/* Adds one matrix shape of the driver's list (of the KHR or the NV extension) if it sums in the wanted type. */
+/* Adds a matrix shape from the driver's list (KHR or NV extension) if its sums have the wanted type. */
 static void
-add_matrix(dop_matrix_list *list, const uint32_t size[3], const int32_t types[4], int32_t sums, int32_t scope)
+add_matrix_shape(dop_matrix_list *list, const uint32_t size[3], const int32_t types[4], int32_t sums, int32_t scope)
 {
     bool fits = size[0] < 256 && size[1] < 256 && size[2] < 256 && list->n < DOP_MAX_MATRIX_SHAPES;
     if (fits && types[0] == DOP_VK_FLOAT16 && types[1] == DOP_VK_FLOAT16 && types[2] == sums && types[3] == sums &&
@@ -167,10 +168,10 @@ find_matrices(VkInstance instance, dop_device_info *info)
         uint32_t n = MAX_ROWS;
         if (get && get(info->physical, &n, rows) >= 0)
             for (uint32_t i = 0; i < n; i++)
-                add_matrix(&info->matrix_nv, (uint32_t[]){rows[i].MSize, rows[i].NSize, rows[i].KSize},
-                           (int32_t[]){(int32_t)rows[i].AType, (int32_t)rows[i].BType, (int32_t)rows[i].CType,
-                                       (int32_t)rows[i].DType},
-                           DOP_VK_FLOAT32, (int32_t)rows[i].scope);
+                add_matrix_shape(&info->matrix_nv, (uint32_t[]){rows[i].MSize, rows[i].NSize, rows[i].KSize},
+                                 (int32_t[]){(int32_t)rows[i].AType, (int32_t)rows[i].BType, (int32_t)rows[i].CType,
+                                             (int32_t)rows[i].DType},
+                                 DOP_VK_FLOAT32, (int32_t)rows[i].scope);
     }
     if (info->caps.caps & DOP_CAP_coop_khr) {
         dop_vk_get_matrix_properties get = (dop_vk_get_matrix_properties)vkGetInstanceProcAddr(
@@ -184,8 +185,8 @@ find_matrices(VkInstance instance, dop_device_info *info)
             for (uint32_t i = 0; i < n; i++) {
                 const uint32_t size[] = {rows[i].MSize, rows[i].NSize, rows[i].KSize};
                 const int32_t types[] = {rows[i].AType, rows[i].BType, rows[i].CType, rows[i].ResultType};
-                add_matrix(&info->matrix_khr, size, types, DOP_VK_FLOAT32, rows[i].scope);
-                add_matrix(&info->matrix_khr_f16, size, types, DOP_VK_FLOAT16, rows[i].scope);
+                add_matrix_shape(&info->matrix_khr, size, types, DOP_VK_FLOAT32, rows[i].scope);
+                add_matrix_shape(&info->matrix_khr_f16, size, types, DOP_VK_FLOAT16, rows[i].scope);
             }
     }
 }
@@ -206,7 +207,7 @@ dop_device_has_matrix(const dop_device_info *info, uint32_t caps, uint32_t shape
            (!(caps & DOP_CAP_coop_khr) || has_shape(&info->matrix_khr, shape));
 }
 
-/* Can kernels be made for the shape, with some size of subgroups that they may ask for? */
+/* True if kernels can be made for the shape with some subgroup size that they may require. */
 static bool
 is_usable(const dop_device_info *info, uint32_t shape)
 {
@@ -216,7 +217,7 @@ is_usable(const dop_device_info *info, uint32_t shape)
     return usable;
 }
 
-/* The largest shape that kernels can be made for, in every form that the device says it has. */
+/* Returns the largest shape that kernels support and the device has in every extension that it reports; 0: none. */
 static uint32_t
 usable_matrix(const dop_device_info *info)
 {
@@ -239,7 +240,7 @@ dop_matrix_names(const dop_matrix_list *list, dop_buf *out)
         dop_buf_puts(out, "none");
 }
 
-/* Whether some memory of the largest heap on the device is visible to the host as well. */
+/* True if some memory type of the largest device-local heap is host-visible, too. */
 static bool
 maps_all(const VkPhysicalDeviceMemoryProperties *m)
 {
@@ -257,8 +258,8 @@ maps_all(const VkPhysicalDeviceMemoryProperties *m)
     return largest > 0 && mapped >= largest;
 }
 
-/* A compute queue, graphics or not, and a queue that only copies when there is one and weights are copied: it makes
- * creating a device a tenth slower. */
+/* Finds a compute queue and, if weights are copied, a copy-only queue. The latter makes device creation 10% slower, so
+ * it is used only when needed. */
 static bool
 find_queues(dop_device_info *info)
 {
@@ -301,7 +302,8 @@ calibrates_monotonic(VkInstance instance, VkPhysicalDevice physical)
     return device && host;
 }
 
-/* Multiprocessors (NVIDIA), compute units (AMD) or shader cores (Arm), as the maker's extension says; 0: none does. */
+/* Returns the number of multiprocessors (NVIDIA), compute units (AMD) or shader cores (Arm) from the vendor's
+ * extension; 0: not reported. */
 static uint32_t
 cores_of(const answers *a)
 {
@@ -313,7 +315,7 @@ cores_of(const answers *a)
                                             : (uint32_t)(units < UINT16_MAX ? units : 0);
 }
 
-/* A driver's text as one that can be printed: what is no UTF-8, or would steer a terminal, becomes question marks. */
+/* Replaces invalid UTF-8 and control characters in a driver's text by question marks. */
 static void
 make_printable(char *text)
 {
@@ -349,7 +351,7 @@ fill_limits(const answers *a, dop_device_info *info)
     info->max_subgroups = a->subgroup.maxComputeWorkgroupSubgroups;
     info->max_buffer = a->maintenance4.maxBufferSize ? a->maintenance4.maxBufferSize : c->max_alloc;
     if (info->max_buffer < c->max_alloc)
-        c->max_alloc = info->max_buffer; /* every allocation of device memory holds one buffer */
+        c->max_alloc = info->max_buffer; /* each device allocation holds a single buffer */
     memcpy(info->max_local, l->maxComputeWorkGroupSize, sizeof info->max_local);
     memcpy(info->max_grid, l->maxComputeWorkGroupCount, sizeof info->max_grid);
     info->timestamp_period = l->timestampPeriod;
@@ -358,7 +360,7 @@ fill_limits(const answers *a, dop_device_info *info)
             info->memory.memoryHeaps[i].size > c->memory)
             c->memory = info->memory.memoryHeaps[i].size;
     if (c->cpu) {
-        /* A software driver's heap is a made-up number; what it really has is the host's memory. */
+        /* A software driver reports an arbitrary heap size; the real limit is the host's memory. */
         const uint64_t memory = dop_memory_total();
         if (memory > 0)
             c->memory = memory;
@@ -398,7 +400,7 @@ dop_device_query(VkInstance instance, VkPhysicalDevice physical, uint32_t index,
         goto error;
     vkGetPhysicalDeviceMemoryProperties(physical, &info->memory);
     info->maps_all = maps_all(&info->memory);
-    ask(physical, base.apiVersion, &ext, &a);
+    query_device_facts(physical, base.apiVersion, &ext, &a);
     snprintf(info->caps.driver, sizeof info->caps.driver, "%s %s", a.props12.driverName, a.props12.driverInfo);
     make_printable(info->caps.driver);
     memcpy(info->driver_uuid, a.props11.driverUUID, VK_UUID_SIZE);

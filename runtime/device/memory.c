@@ -6,18 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes: every slot starts at a multiple of this, the largest alignment that any Vulkan device asks of buffers. */
+/* Alignment of slots in bytes, the largest that any Vulkan device requires for buffers. */
 enum { SLOT_ALIGN = 256 };
 
-/* Rows after the last one of a state that kernels may read but do not use. */
+/* Extra rows after the end of a shortened state, which kernels may read but do not use. */
 enum { STATE_TAIL = 32 };
 
-/* Bytes of one allocation of weights that are filled while others are being made, unless one slot has more. */
+/* Preferred size in bytes of an allocation of weights, so that uploads and allocations overlap. A single larger slot
+ * exceeds it. */
 enum { WEIGHTS_BLOCK = 256 << 20 };
 
 typedef enum pool {
     POOL_WEIGHTS,
-    POOL_WORK, /* state, scratch, and memory through which kernels of a step communicate */
+    POOL_WORK, /* states, scratch, and memory through which kernels of a step communicate */
     POOL_STEP,
     POOL_RESULT,
     POOL_MIRROR,
@@ -59,11 +60,11 @@ pick_type(const VkPhysicalDeviceMemoryProperties *m, uint32_t allowed, VkMemoryP
     return best;
 }
 
-/* Allocates from the most suitable memory type or, where that is full (a small window to the device, for example), the next. */
+/* Allocates from the most suitable memory type, or from the next best if that is full (for example a small BAR). */
 static dop_status
-allocate(dop_device *device, const VkMemoryRequirements *need, VkMemoryPropertyFlags required,
-         VkMemoryPropertyFlags prefer, VkMemoryPropertyFlags avoid, dop_diag *diag, uint32_t *out_type,
-         VkDeviceMemory *out_memory)
+allocate_best_type(dop_device *device, const VkMemoryRequirements *need, VkMemoryPropertyFlags required,
+                   VkMemoryPropertyFlags prefer, VkMemoryPropertyFlags avoid, dop_diag *diag, uint32_t *out_type,
+                   VkDeviceMemory *out_memory)
 {
     const VkPhysicalDeviceMemoryProperties *m = &device->info.memory;
     const VkMemoryAllocateFlagsInfo flags = {
@@ -126,7 +127,7 @@ create_block(dop_device *device, uint64_t size, VkMemoryPropertyFlags required, 
     VkMemoryRequirements need;
     vkGetBufferMemoryRequirements(device->handle, b->buffer, &need);
     uint32_t type = UINT32_MAX;
-    if ((st = allocate(device, &need, required, prefer, avoid, diag, &type, &b->memory)) != DOP_OK)
+    if ((st = allocate_best_type(device, &need, required, prefer, avoid, diag, &type, &b->memory)) != DOP_OK)
         goto error;
     r = vkBindBufferMemory(device->handle, b->buffer, b->memory, 0);
     VkMemoryPropertyFlags has = device->info.memory.memoryTypes[type].propertyFlags;
@@ -166,7 +167,7 @@ dop_block_destroy(dop_device *device, dop_block *block)
     memset(block, 0, sizeof *block);
 }
 
-/* Bytes of device memory that are free now, as far as the driver or the system says. */
+/* Returns the free device memory in bytes, as reported by the driver or the system. */
 static uint64_t
 free_bytes(const dop_device *device)
 {
@@ -192,19 +193,19 @@ free_bytes(const dop_device *device)
     return best;
 }
 
-/* Memory that is good for the device and for the host's reads and writes. */
+/* Memory that is fast for the device and for the host's reads and writes. */
 static const VkMemoryPropertyFlags good_for_both =
     VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT |
     VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
 
 static bool
-is_shared(const dop_device_info *info, dop_sharing sharing)
+is_memory_shared(const dop_device_info *info, dop_sharing sharing)
 {
     bool one_memory = info->type == VK_PHYSICAL_DEVICE_TYPE_CPU || info->type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
     return sharing == DOP_SHARING_ON || (sharing == DOP_SHARING_AUTO && one_memory);
 }
 
-/* Logits live in device memory with a copy in the host's, unless one memory is good for both. */
+/* True if logits need a copy in host memory, because no memory type is fast for both device and host. */
 static bool
 needs_mirror(const dop_memory *m)
 {
@@ -227,10 +228,11 @@ add_block(dop_memory *m, uint32_t pool_index)
     return m->n_blocks++;
 }
 
-/* First block of the pool with room; sizes only, nothing is allocated yet. */
+/* Places `size` bytes in the first block of the pool with enough space. Computes sizes only; nothing is allocated
+ * yet. */
 static dop_status
-place(dop_memory *m, uint64_t limit, uint32_t pool_index, const char *name, uint64_t size, uint32_t *out_block,
-      uint64_t *out_offset, dop_diag *diag)
+place_in_pool(dop_memory *m, uint64_t limit, uint32_t pool_index, const char *name, uint64_t size, uint32_t *out_block,
+              uint64_t *out_offset, dop_diag *diag)
 {
     uint64_t room = dop_align_u64(size, SLOT_ALIGN);
     uint64_t usual = pool_index == POOL_WEIGHTS && !m->shared && !m->device->view_layout && limit > WEIGHTS_BLOCK
@@ -254,15 +256,15 @@ place(dop_memory *m, uint64_t limit, uint32_t pool_index, const char *name, uint
     return DOP_OK;
 }
 
-/* Bytes from the start of a slot that the host reads after any schedule in use. */
+/* Returns how many bytes from the start of a slot the host reads after any used schedule. */
 static uint64_t
-read_bytes(const dop_plan *plan, const dop_memory_use *use, uint32_t slot)
+count_read_bytes(const dop_plan *plan, const dop_memory_use *use, uint32_t slot)
 {
     uint64_t most = 4;
     for (uint32_t i = 0; i < use->n; i++) {
         const dop_plan_schedule *s = &plan->schedules[use->schedules[i]];
         uint64_t end =
-            s->logits_offset + dop_plan_result_bytes(plan, s); /* inside the slot: plan_check.c has made sure */
+            s->logits_offset + dop_plan_result_bytes(plan, s); /* plan_check.c has checked that this lies in the slot */
         if (s->logits_slot == slot && end > most)
             most = end;
     }
@@ -285,11 +287,12 @@ place_slots(dop_memory *m, const dop_plan *plan, const dop_memory_use *use, dop_
         if (!use->slots[i])
             continue;
         const char *name = dop_plan_string(plan, s->name);
-        dop_status st = place(m, limit, pool_of(s->kind), name, p->size, &p->block, &p->offset, diag);
+        dop_status st = place_in_pool(m, limit, pool_of(s->kind), name, p->size, &p->block, &p->offset, diag);
         if (st == DOP_OK && s->kind == DOP_SLOT_RESULT && mirror)
-            st = place(m, limit, POOL_MIRROR, name, read_bytes(plan, use, i), &p->mirror, &p->mirror_offset, diag);
+            st = place_in_pool(m, limit, POOL_MIRROR, name, count_read_bytes(plan, use, i), &p->mirror,
+                               &p->mirror_offset, diag);
         if (st == DOP_OK && (s->kind == DOP_SLOT_RECEIVED || s->kind == DOP_SLOT_SENT))
-            st = place(m, limit, POOL_MIRROR, name, p->size, &p->mirror, &p->mirror_offset, diag);
+            st = place_in_pool(m, limit, POOL_MIRROR, name, p->size, &p->mirror, &p->mirror_offset, diag);
         if (st != DOP_OK)
             return st;
         m->bytes[s->kind] += p->size;
@@ -306,7 +309,7 @@ by_state(const void *a, const void *b)
     return x->from == y->from ? 0 : x->from < y->from ? -1 : 1;
 }
 
-/* The states that the plan's arguments name in slots that may be shorter, sorted, each once. */
+/* Lists the states that arguments name in slots that may be shortened, sorted and without duplicates. */
 static dop_status
 find_states(dop_memory *m, const dop_plan *plan, const dop_memory_use *use, uint32_t rows, dop_diag *diag)
 {
@@ -331,8 +334,8 @@ find_states(dop_memory *m, const dop_plan *plan, const dop_memory_use *use, uint
     return DOP_OK;
 }
 
-/* States of rows for every position get those that are needed and STATE_TAIL more, into which kernels that read in tiles
- * may look.  A row has at most its share of a state's bytes.  Where arguments overlap, the slot stays as it is. */
+/* Shortens states with a row per position to the needed rows plus STATE_TAIL, because kernels that read in tiles may
+ * overrun. A row takes at most its share of a state's bytes. If arguments overlap, the slot keeps its layout. */
 static dop_status
 shorten_states(dop_memory *m, const dop_plan *plan, const dop_memory_use *use, dop_diag *diag)
 {
@@ -394,7 +397,7 @@ allocate_block(dop_memory *m, dop_block *b, dop_diag *diag)
     dop_diag first = {0};
     dop_status st = create_block(m->device, b->size, required, prefer, avoid, map, &first, &made);
     if (st != DOP_OK && pool_index == POOL_WEIGHTS && map &&
-        !m->shared) /* the part of device memory that the host can map is full */
+        !m->shared) /* the host-visible part of device memory is full */
         st = create_block(m->device, b->size, device, 0, visible, false, &first, &made);
     if (st != DOP_OK && diag)
         *diag = first;
@@ -422,7 +425,7 @@ dop_memory_place(dop_device *device, const dop_plan *plan, const dop_memory_use 
         return DOP_NO_MEMORY(diag);
     for (uint32_t i = 0; i < plan->n_slots; i++)
         m->places[i].size = plan->slots[i].size;
-    m->shared = is_shared(&device->info, use->sharing);
+    m->shared = is_memory_shared(&device->info, use->sharing);
     m->written = m->shared || (use->sharing == DOP_SHARING_AUTO && device->info.maps_all);
     dop_status st = DOP_OK;
     if (use->positions > 0)
@@ -443,7 +446,7 @@ error:
     return st;
 }
 
-/* The blocks that the dispatch reads through views, one for each view. */
+/* Marks the blocks that the dispatch reads through views. Fails if one view would need two blocks. */
 static dop_status
 find_viewed(const dop_memory *m, const dop_plan *plan, const dop_plan_dispatch *d, bool *io_viewed, dop_diag *diag)
 {
@@ -467,7 +470,7 @@ find_viewed(const dop_memory *m, const dop_plan *plan, const dop_plan_dispatch *
     return DOP_OK;
 }
 
-/* Makes views of all blocks that have a slot in use which kernels read through views. */
+/* Creates views of all blocks that contain slots read through views. */
 static dop_status
 make_views(dop_memory *m, const dop_plan *plan, dop_diag *diag)
 {
@@ -496,8 +499,8 @@ allocate_blocks(dop_memory *m, const dop_plan *plan, dop_diag *diag)
         for (uint32_t i = 0; i < m->n_blocks; i++)
             if ((m->blocks[i].pool == POOL_WEIGHTS) == weights)
                 DOP_RETURN_IF_ERROR(allocate_block(m, &m->blocks[i], diag));
-    /* The whole record is defined from the start: the host clears what kernels may read.  Pages are in order until somebody
-     * says otherwise. */
+    /* Initialize the whole record, because kernels may read all of it. Pages are in ascending order until the page pool
+     * assigns them. */
     {
         uint8_t *step = dop_memory_host(m, plan->step_slot);
         memset(step, 0, plan->slots[plan->step_slot].size);

@@ -1,4 +1,5 @@
-/* How much device memory a plan needs, before any of it is allocated, and which options would need less. */
+/* Checks whether a plan fits in device memory before anything is allocated, and lists options that would save
+ * memory. */
 #include "plan/plan_names.h"
 #include "runtime/device/memory.h"
 
@@ -7,23 +8,24 @@
 #include <string.h>
 
 enum {
-    MAX_TYPES = 64,  /* more than base/storage/types.def has */
-    LEAST_CTX = 512, /* no shorter context is proposed */
-    LEAST_SAVED = 64 /* savings below this fraction (1/N) of the whole are not mentioned */
+    MAX_TYPES = 64,  /* more than the number of types in base/storage/types.def */
+    LEAST_CTX = 512, /* shortest context that is suggested */
+    LEAST_SAVED = 64 /* savings below 1/64 of the total are not mentioned */
 };
 
 static const double mib = 1024.0 * 1024.0;
 
 typedef struct needs {
-    uint64_t heap, available; /* bytes: the largest heap on the device, and what is free of it */
-    double type_bytes[MAX_TYPES], type_values[MAX_TYPES]; /* of the weights in use, by storage type */
-    double rows;                                          /* bytes of caches that have a row for every position */
-    double q8_rows;                                       /* of all caches: bytes that q8_0 would save */
-    double q8_weights, q4_weights;                        /* bytes that q8_0 and q4_k would save of the weights */
+    uint64_t heap, available; /* bytes: largest device-local heap, and free device memory */
+    /* bytes and value counts of the used weights, by storage type */
+    double type_bytes[MAX_TYPES], type_values[MAX_TYPES];
+    double rows;                   /* bytes of caches with a row for every position */
+    double q8_rows;                /* bytes that q8_0 caches would save */
+    double q8_weights, q4_weights; /* bytes that q8_0 and q4_k weights would save */
 } needs;
 
 static double
-saved(double bytes, double values, double bits)
+count_saved_bytes(double bytes, double values, double bits)
 {
     double less = values * bits / 8;
     return bytes > less ? bytes - less : 0;
@@ -40,13 +42,14 @@ count_weights(const dop_plan *plan, const dop_memory_use *use, needs *n)
         n->type_bytes[t->type] += bytes;
         n->type_values[t->type] += values;
         if (t->rows > 1 && t->cols % 32 == 0)
-            n->q8_weights += saved(bytes, values, 8.5);
+            n->q8_weights += count_saved_bytes(bytes, values, 8.5);
         if (t->rows > 1 && t->cols % 256 == 0)
-            n->q4_weights += saved(bytes, values, 4.5);
+            n->q4_weights += count_saved_bytes(bytes, values, 4.5);
     }
 }
 
-/* Can a state have blocks of q8_0 instead of f16?  That stands in the plan's IR, as in %kc:f16[Q,S,2,64] = state "k". */
+/* True if a state can store q8_0 blocks instead of f16, judged by its line in the plan's IR, such as %kc:f16[Q,S,2,64]
+ * = state "k". */
 static bool
 can_be_q8(const dop_plan *plan, const dop_plan_state *s)
 {
@@ -74,7 +77,7 @@ count_caches(const dop_plan *plan, const dop_memory_use *use, needs *n)
             continue;
         double rows = s->paged ? (double)m->n_pages * m->page : (double)s->rows * m->n_sequences;
         double bytes = rows * (double)s->row_bytes;
-        if (s->paged || s->rows >= m->ctx) /* a ring has what its window needs */
+        if (s->paged || s->rows >= m->ctx) /* a sliding window's size does not depend on the context */
             n->rows += bytes;
         if (can_be_q8(plan, s))
             n->q8_rows += bytes * (1 - 8.5 / 16);
@@ -82,13 +85,13 @@ count_caches(const dop_plan *plan, const dop_memory_use *use, needs *n)
 }
 
 static void
-add_way(dop_buf *out, const char *option, double bytes, uint64_t total)
+add_saving_option(dop_buf *out, const char *option, double bytes, uint64_t total)
 {
     if (bytes * LEAST_SAVED >= (double)total)
         dop_buf_printf(out, "%s%s saves %.1f MiB", out->size ? ", " : "", option, bytes / mib);
 }
 
-/* From what costs a user least to what costs most. */
+/* Lists the options in order of increasing cost to the user. */
 static void
 list_ways(const dop_memory *m, const dop_plan *plan, const needs *n, dop_buf *out)
 {
@@ -100,10 +103,10 @@ list_ways(const dop_memory *m, const dop_plan *plan, const needs *n, dop_buf *ou
         less /= 2;
     snprintf(option, sizeof option, "%s %u", pool ? "`ctx_total`" : "`ctx`", less);
     if (less >= LEAST_CTX)
-        add_way(out, option, n->rows * (all - less) / all, m->total);
-    add_way(out, "`kv` q8_0", n->q8_rows, m->total);
-    add_way(out, "`quant` q8_0", n->q8_weights, m->total);
-    add_way(out, "`quant` q4_k", n->q4_weights, m->total);
+        add_saving_option(out, option, n->rows * (all - less) / all, m->total);
+    add_saving_option(out, "`kv` q8_0", n->q8_rows, m->total);
+    add_saving_option(out, "`quant` q8_0", n->q8_weights, m->total);
+    add_saving_option(out, "`quant` q4_k", n->q4_weights, m->total);
 }
 
 static void

@@ -1,5 +1,5 @@
-/* The pipeline cache on disk: what the driver hands out, behind a header of ours with a digest, so that a damaged file
- * never reaches the driver. */
+/* Pipeline cache on disk: the driver's data, preceded by a header with a digest, so that damaged data never reaches the
+ * driver. */
 #include "base/os/system.h"
 #include "runtime/device/pipelines.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MAX_CACHE_BYTES = 128 << 20 }; /* a cache that grew past this is started anew */
+enum { MAX_CACHE_BYTES = 128 << 20 }; /* a cache that exceeds this size is discarded */
 
 typedef struct cache_header {
     char magic[8];
@@ -33,7 +33,7 @@ cache_path(const dop_device_info *info, const char *dir, char *out, size_t cap)
         out[0] = 0;
 }
 
-/* The driver's bytes inside a map, NULL when the file is not a sound cache. */
+/* Returns the driver's data in a mapped file; NULL if the file is not a valid cache. */
 static const uint8_t *
 cache_payload(const dop_map *map, uint64_t *out_size)
 {
@@ -61,7 +61,7 @@ dop_pipeline_cache_load(dop_device *device, const char *cache_dir, const dop_log
         cache_path(&device->info, cache_dir, out_cache->path, sizeof out_cache->path);
     struct stat sb;
     bool exists = out_cache->path[0] && stat(out_cache->path, &sb) == 0;
-    if (exists && !S_ISREG(sb.st_mode)) { /* opening a pipe for writing would wait for a reader */
+    if (exists && !S_ISREG(sb.st_mode)) { /* opening a pipe for writing would block */
         dop_log_printf(log, "pipeline cache: %s is not a regular file: there is none", out_cache->path);
         out_cache->path[0] = 0;
     } else if (exists) {
@@ -81,7 +81,7 @@ dop_pipeline_cache_load(dop_device *device, const char *cache_dir, const dop_log
     return r == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, r, "vkCreatePipelineCache");
 }
 
-/* Makes DIR and its parents; whether it worked shows when the file is written. */
+/* Creates a directory and its parents. Errors show up when the file is written. */
 static void
 make_dirs(const char *dir)
 {
@@ -115,7 +115,7 @@ dop_pipeline_cache_save(dop_device *device, dop_pipeline_cache *cache, const dop
         snprintf(dir, sizeof dir, "%s", cache->path);
         *strrchr(dir, '/') = 0;
         make_dirs(dir);
-        cache->kept = size; /* or it could not be written, and will not be a second time */
+        cache->kept = size; /* also after a failed write, which is not repeated */
         if (dop_write_file(cache->path, file, sizeof h + size, &diag) == DOP_OK)
             dop_log_printf(log, "pipeline cache: %s written, %zu bytes", cache->path, size);
         else

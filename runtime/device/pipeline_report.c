@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Numbers of a pipeline that drivers name in their own ways. */
+/* Pipeline statistics that drivers report under different names. */
 typedef enum number { REGISTERS, SPILLED, SCRATCH, SHARED, WAVES, CODE, N_NUMBERS } number;
 
 static const char *const headings[N_NUMBERS] = {"registers", "spilled", "scratch", "shared", "waves", "code"};
 
-/* Names as drivers give them: Mesa's for AMD, Intel, Adreno (RADV, ANV, Turnip) and NVIDIA's.  Intel counts what is stored to
- * memory (spills), AMD the registers that have no place. */
+/* Statistic names of Mesa's drivers for AMD, Intel and Adreno (RADV, ANV, Turnip) and of NVIDIA's. For spills, Intel
+ * reports stores to memory, AMD the registers that did not fit. */
 static const struct {
     number of;
     const char *name;
@@ -51,7 +51,7 @@ typedef struct asker {
 } asker;
 
 static void
-take(const VkPipelineExecutableStatisticKHR *s, made *out)
+take_statistic(const VkPipelineExecutableStatisticKHR *s, made *out)
 {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(s->name, names[i].name) != 0 || s->format == VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_FLOAT64_KHR)
@@ -60,13 +60,13 @@ take(const VkPipelineExecutableStatisticKHR *s, made *out)
         const uint64_t value =
             s->format == VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_BOOL32_KHR ? s->value.b32 : (uint32_t)s->value.u64;
         if (!out->told[names[i].of] || value > out->value[names[i].of])
-            out->value[names[i].of] = value; /* of the parts of a pipeline the largest number counts */
+            out->value[names[i].of] = value; /* take the maximum over the parts of a pipeline */
         out->told[names[i].of] = true;
     }
 }
 
 static void
-ask(const asker *a, VkPipeline pipeline, made *out)
+query_statistics(const asker *a, VkPipeline pipeline, made *out)
 {
     enum { MAX_PARTS = 4, MAX_STATISTICS = 64 };
     VkPipelineExecutablePropertiesKHR parts[MAX_PARTS];
@@ -89,14 +89,14 @@ ask(const asker *a, VkPipeline pipeline, made *out)
             continue;
         out->subgroup = parts[i].subgroupSize;
         for (uint32_t k = 0; k < n; k++)
-            take(&rows[k], out);
+            take_statistic(&rows[k], out);
     }
 }
 
-/* Finds a schedule that dispatches a kernel; NULL: none does, because kernels of stages are parts of another kernel and have no pipeline.
- * A kernel of several profiles has matrices of the same shape in all of them. */
+/* Finds a schedule that dispatches a kernel; NULL: none. Kernels of stages have no pipeline, because they are parts of
+ * another kernel. If several profiles use a kernel, the shape of its matrices is the same in all of them. */
 static const dop_plan_schedule *
-schedule_of(const dop_plan *plan, uint32_t kernel)
+find_dispatching_schedule(const dop_plan *plan, uint32_t kernel)
 {
     for (uint32_t i = 0; i < plan->n_schedules; i++) {
         const dop_plan_schedule *s = &plan->schedules[i];
@@ -108,7 +108,7 @@ schedule_of(const dop_plan *plan, uint32_t kernel)
 }
 
 static void
-put_line(const dop_plan_kernel *k, const char *name, const made *m, dop_buf *out)
+put_kernel_line(const dop_plan_kernel *k, const char *name, const made *m, dop_buf *out)
 {
     dop_buf_printf(out, "%-44s %6u %8u", name, k->local[0] * k->local[1] * k->local[2], m->subgroup);
     for (uint32_t i = 0; i < N_NUMBERS; i++)
@@ -146,9 +146,9 @@ report_kernel(asker *a, const dop_plan *plan, bool *only, uint32_t i, uint32_t m
         return DOP_OK;
     }
     made m = {0};
-    ask(a, pipeline, &m);
+    query_statistics(a, pipeline, &m);
     vkDestroyPipeline(a->device.handle, pipeline, NULL);
-    put_line(k, name, &m, out);
+    put_kernel_line(k, name, &m, out);
     n->made++;
     n->spilling += m.value[SPILLED] > 0 || m.value[SCRATCH] > 0;
     return DOP_OK;
@@ -167,7 +167,7 @@ report_kernels(asker *a, const dop_plan *plan, dop_buf *out, dop_diag *diag)
     dop_buf_puts(out, "\n");
     dop_status st = DOP_OK;
     for (uint32_t i = 0; i < plan->n_kernels && st == DOP_OK; i++) {
-        const dop_plan_schedule *s = schedule_of(plan, i);
+        const dop_plan_schedule *s = find_dispatching_schedule(plan, i);
         if (s)
             st = report_kernel(a, plan, only, i, plan->profiles[s->profile].matrix, &n, out, diag);
     }

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Appends why the device cannot run the kernel, missing capabilities aside; nothing where it can. */
+/* Appends the limit of the device that the kernel exceeds, or nothing. Does not check capabilities. */
 static void
 refuse_kernel(const dop_device_info *info, const dop_plan *plan, const dop_plan_kernel *k, dop_buf *out)
 {
@@ -94,11 +94,11 @@ dop_pipelines_refuse(const dop_device_info *info, const dop_plan *plan, const bo
         refuse_grids(info, plan, &plan->schedules[schedules[i]], out_reason);
 }
 
-/* What becomes of a kernel. */
+/* Creation state of a kernel's pipeline. */
 typedef struct made_kernel {
-    VkResult result; /* of creating its pipeline; VK_NOT_READY: not finished */
-    float took_ms;   /* how long that took */
-    bool begun;      /* a thread creates it, or has */
+    VkResult result; /* result of creating the pipeline; VK_NOT_READY: not finished */
+    float took_ms;   /* creation time */
+    bool begun;      /* a thread is creating it or has done so */
     bool wanted;     /* it is in dop_pipeline_build.wanted */
 } made_kernel;
 
@@ -106,28 +106,28 @@ typedef struct dop_pipeline_build {
     dop_pipelines *out;
     const dop_plan *plan;
     const dop_log *log;
-    const char *cache_dir; /* not owned: valid until the cache is loaded */
+    const char *cache_dir; /* not owned; valid until the cache is loaded */
     dop_pipeline_cache cache;
-    uint32_t *ahead; /* owned, [n_ahead]: kernels that are created before anybody waits for them */
+    uint32_t *ahead; /* owned, [n_ahead]: kernels to create in advance */
     uint32_t n_ahead;
     uint32_t n_builders;
     double start_ms;      /* dop_now_ms when the threads started */
-    dop_team team;        /* the threads that create pipelines */
-    pthread_mutex_t lock; /* guards the fields below, and rows of pipelines that are not created yet */
+    dop_team team;        /* threads that create pipelines */
+    pthread_mutex_t lock; /* guards the fields below and the unfinished entries of dop_pipelines.rows */
     pthread_cond_t changed;
     bool cache_loaded;
-    bool stop;            /* no more pipelines are created: memory or the device is lost, or nobody waits for them */
+    bool stop;            /* no more pipelines are created: an error occurred, or pipelines are no longer needed */
     made_kernel *kernels; /* owned, [n_kernels] */
-    uint32_t *wanted;     /* owned, [n_kernels]: kernels that somebody waits for, which come first */
+    uint32_t *wanted;     /* [n_kernels], in the allocation of `ahead`: kernels that are waited for; created first */
     uint32_t n_wanted, next_wanted, next_ahead;
-    uint32_t n_busy;          /* threads that are in the driver */
-    uint32_t n_made, n_saved; /* pipelines, and how many of them there were when the cache was last saved */
+    uint32_t n_busy;          /* number of threads that are inside the driver */
+    uint32_t n_made, n_saved; /* number of pipelines created, and their number when the cache was last saved */
     double ended_ms;          /* dop_now_ms when the last one was finished */
-    dop_status st;            /* why no more are created */
+    dop_status st;            /* error that stopped creation */
     dop_diag diag;
 } dop_pipeline_build;
 
-/* Did the driver refuse a kernel?  It may take others. */
+/* True if the driver refused this kernel, but may accept others. */
 static bool
 is_refusal(VkResult r)
 {
@@ -136,7 +136,7 @@ is_refusal(VkResult r)
 }
 
 static dop_status
-fail(const dop_device *d, const dop_plan *plan, uint32_t kernel, VkResult r, dop_diag *diag)
+fail_pipeline(const dop_device *d, const dop_plan *plan, uint32_t kernel, VkResult r, dop_diag *diag)
 {
     const dop_plan_kernel *k = &plan->kernels[kernel];
     const char *name = dop_plan_string(plan, k->name);
@@ -151,8 +151,8 @@ fail(const dop_device *d, const dop_plan *plan, uint32_t kernel, VkResult r, dop
 }
 
 static VkResult
-create(const dop_device *d, VkPipelineLayout layout, VkPipelineCache cache, const dop_plan *plan, uint32_t kernel,
-       VkPipeline *out_pipeline)
+create_kernel_pipeline(const dop_device *d, VkPipelineLayout layout, VkPipelineCache cache, const dop_plan *plan,
+                       uint32_t kernel, VkPipeline *out_pipeline)
 {
     const dop_plan_kernel *k = &plan->kernels[kernel];
     VkShaderModuleCreateInfo module_info = {
@@ -199,11 +199,12 @@ dop_status
 dop_pipeline_create(const dop_device *device, VkPipelineLayout layout, VkPipelineCache cache, const dop_plan *plan,
                     uint32_t kernel, VkPipeline *out_pipeline, dop_diag *diag)
 {
-    const VkResult r = create(device, layout, cache, plan, kernel, out_pipeline);
-    return r == VK_SUCCESS ? DOP_OK : fail(device, plan, kernel, r, diag);
+    const VkResult r = create_kernel_pipeline(device, layout, cache, plan, kernel, out_pipeline);
+    return r == VK_SUCCESS ? DOP_OK : fail_pipeline(device, plan, kernel, r, diag);
 }
 
-/* The first thread loads the cache and the others wait for it: whoever started them has other things to do. */
+/* Loads the cache in the first thread, so that the caller of dop_pipelines_start need not wait. Holds the lock
+ * meanwhile. */
 static void
 load_cache(dop_pipeline_build *b)
 {
@@ -213,12 +214,12 @@ load_cache(dop_pipeline_build *b)
     b->st = dop_pipeline_cache_load(b->out->device, b->cache_dir, b->log, &b->diag, &b->cache);
     b->stop = b->stop || b->st != DOP_OK;
     if (b->st != DOP_OK)
-        pthread_cond_broadcast(&b->changed); /* a thread may wait already for a pipeline that is not created now */
+        pthread_cond_broadcast(&b->changed); /* wake threads that wait for pipelines that will not be created now */
 }
 
-/* The next kernel to create; false: there is none. */
+/* Takes the next kernel to create; false: none is left. */
 static bool
-take(dop_pipeline_build *b, uint32_t *out_kernel)
+take_next_kernel(dop_pipeline_build *b, uint32_t *out_kernel)
 {
     bool found = false;
     while (!b->stop && !found && (b->next_wanted < b->n_wanted || b->next_ahead < b->n_ahead)) {
@@ -230,14 +231,15 @@ take(dop_pipeline_build *b, uint32_t *out_kernel)
     return found;
 }
 
-/* Creates a kernel's pipeline, without the lock meanwhile. */
+/* Creates a kernel's pipeline, with the lock released meanwhile. */
 static void
 build_one(dop_pipeline_build *b, uint32_t kernel)
 {
     const double start_ms = dop_now_ms();
     VkPipeline pipeline = VK_NULL_HANDLE;
     pthread_mutex_unlock(&b->lock);
-    const VkResult r = create(b->out->device, b->out->layout, b->cache.handle, b->plan, kernel, &pipeline);
+    const VkResult r =
+        create_kernel_pipeline(b->out->device, b->out->layout, b->cache.handle, b->plan, kernel, &pipeline);
     pthread_mutex_lock(&b->lock);
     b->ended_ms = dop_now_ms();
     b->out->rows[kernel] = pipeline;
@@ -245,15 +247,15 @@ build_one(dop_pipeline_build *b, uint32_t kernel)
     b->kernels[kernel].took_ms = (float)(b->ended_ms - start_ms);
     b->n_made += r == VK_SUCCESS;
     if (r != VK_SUCCESS && !is_refusal(r) && b->st == DOP_OK) {
-        b->st = fail(b->out->device, b->plan, kernel, r, &b->diag);
+        b->st = fail_pipeline(b->out->device, b->plan, kernel, r, &b->diag);
         b->stop = true;
     }
     pthread_cond_broadcast(&b->changed);
 }
 
-/* Saves the cache if it may have grown, without the lock meanwhile. */
+/* Saves the cache if it may have grown, with the lock released meanwhile. */
 static void
-save(dop_pipeline_build *b)
+save_built_pipelines(dop_pipeline_build *b)
 {
     if (b->st != DOP_OK || b->n_made == b->n_saved)
         return;
@@ -263,18 +265,18 @@ save(dop_pipeline_build *b)
     pthread_mutex_lock(&b->lock);
 }
 
-/* Creates what there is to create.  The last thread that has nothing left to do saves the cache, which a process that is killed leaves
- * behind then, too. */
+/* Creates all queued pipelines. The last busy thread saves the cache, so that it survives if the process is killed
+ * later. */
 static void
 build_some(dop_pipeline_build *b)
 {
     uint32_t kernel;
     load_cache(b);
     b->n_busy++;
-    while (take(b, &kernel))
+    while (take_next_kernel(b, &kernel))
         build_one(b, kernel);
     if (b->n_busy == 1 && !b->stop)
-        save(b);
+        save_built_pipelines(b);
     b->n_busy--;
 }
 
@@ -292,7 +294,7 @@ build_pipelines(void *user, uint32_t member)
     pthread_mutex_unlock(&b->lock);
 }
 
-/* Allocates the build's memory and locks, which dop_pipelines_destroy frees. */
+/* Allocates the state and locks of pipeline creation, which dop_pipelines_destroy frees. */
 static dop_status
 make_build(dop_pipelines *p, const dop_plan *plan, const uint32_t *ahead, uint32_t n_ahead, uint32_t n_threads,
            dop_diag *diag)
@@ -351,9 +353,10 @@ dop_pipelines_start(dop_device *device, const dop_plan *plan, const uint32_t *ah
     return DOP_OK;
 }
 
-/* Creates kernels that somebody waits for before all others.  Without a thread they are created here, and so is everything else. */
+/* Queues the kernels in used[] before all others. If no thread could be started, creates them here, with everything
+ * else queued. */
 static void
-want(dop_pipeline_build *b, const bool *used)
+queue_wanted_kernels(dop_pipeline_build *b, const bool *used)
 {
     for (uint32_t i = 0; i < b->plan->n_kernels; i++)
         if (used[i] && !b->kernels[i].begun && !b->kernels[i].wanted) {
@@ -371,7 +374,7 @@ dop_pipelines_wait(dop_pipelines *pipelines, const bool *used, const dop_progres
     dop_pipeline_build *b = pipelines->build;
     dop_status st = DOP_OK;
     pthread_mutex_lock(&b->lock);
-    want(b, used);
+    queue_wanted_kernels(b, used);
     for (uint32_t i = 0; i < pipelines->n_rows && st == DOP_OK; i++) {
         const made_kernel *k = &b->kernels[i];
         while (used[i] && k->result == VK_NOT_READY && b->st == DOP_OK && st == DOP_OK) {
@@ -386,7 +389,7 @@ dop_pipelines_wait(dop_pipelines *pipelines, const bool *used, const dop_progres
             pthread_mutex_lock(&b->lock);
         }
         if (used[i] && is_refusal(k->result) && st == DOP_OK) {
-            st = fail(pipelines->device, b->plan, i, k->result, diag);
+            st = fail_pipeline(pipelines->device, b->plan, i, k->result, diag);
         } else if (used[i] && k->result != VK_SUCCESS && st == DOP_OK) {
             st = b->st;
             if (diag)
@@ -411,7 +414,7 @@ dop_pipelines_come(dop_pipelines *pipelines, const bool *used, uint32_t most_ms)
     until.tv_sec += until.tv_nsec / SECOND_NS;
     until.tv_nsec %= SECOND_NS;
     pthread_mutex_lock(&b->lock);
-    want(b, used);
+    queue_wanted_kernels(b, used);
     for (uint32_t i = 0; i < pipelines->n_rows && are; i++) {
         while (used[i] && b->kernels[i].result == VK_NOT_READY && b->st == DOP_OK && waited == 0)
             waited = pthread_cond_timedwait(&b->changed, &b->lock, &until);
@@ -421,7 +424,7 @@ dop_pipelines_come(dop_pipelines *pipelines, const bool *used, uint32_t most_ms)
     return are;
 }
 
-/* How long the driver's compiler took, and for which kernels longest. */
+/* Logs the total compilation time, and the slowest kernels. */
 static void
 log_times(const dop_pipeline_build *b)
 {
@@ -459,7 +462,7 @@ dop_pipelines_end(dop_pipelines *pipelines)
     dop_team_join(&b->team);
     pthread_mutex_lock(&b->lock);
     if (!pipelines->device->lost && !pipelines->device->hung)
-        save(b);
+        save_built_pipelines(b);
     pthread_mutex_unlock(&b->lock);
     log_times(b);
 }

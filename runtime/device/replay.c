@@ -5,8 +5,8 @@
 #include <string.h>
 
 static void
-barrier(VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags wrote, VkPipelineStageFlags to,
-        VkAccessFlags touches)
+record_barrier(VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags wrote, VkPipelineStageFlags to,
+               VkAccessFlags touches)
 {
     VkMemoryBarrier b = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
@@ -16,13 +16,14 @@ barrier(VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags wrote
     vkCmdPipelineBarrier(commands, from, to, 0, 1, &b, 0, NULL, 0, NULL);
 }
 
-/* The pipeline and views that earlier commands of the same command buffer have bound. */
+/* Pipeline and views currently bound in a command buffer. */
 typedef struct bindings {
     VkPipeline pipeline;
     VkDescriptorSet views[DOP_N_VIEWS];
 } bindings;
 
-/* What a dispatch has as push constants, or a stage in its row: its arguments, or the address of their record. */
+/* Computes the push constants of a dispatch, or the arguments in a stage's table row: the arguments themselves, or the
+ * address of their parameter record. */
 static void
 own_args(const dop_replay *r, const dop_plan_schedule *s, const dop_plan_dispatch *d, uint64_t out[DOP_PUSH_ARGS])
 {
@@ -44,16 +45,16 @@ dop_replay_args(const dop_replay *replay, const dop_plan_dispatch *dispatch, uin
     return dop_push_bytes(dispatch->n_args);
 }
 
-/* Records rows of workgroups (along y) of a dispatch.  Those that are not its first ones follow them without a barrier: workgroups of
- * a dispatch wait for nothing that others of it do. */
+/* Records rows of workgroups (along y) of a dispatch. Later rows need no barrier after the first ones, because
+ * workgroups of a dispatch do not depend on one another. */
 static void
 record_rows(const dop_replay *r, const dop_plan_schedule *s, const dop_plan_dispatch *d, uint32_t first_row,
             uint32_t end_row, bindings *io_bound, VkCommandBuffer commands)
 {
     const VkPipelineStageFlags compute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
     if ((d->flags & DOP_DISPATCH_BARRIER) && first_row == 0)
-        barrier(commands, compute, VK_ACCESS_SHADER_WRITE_BIT, compute,
-                VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+        record_barrier(commands, compute, VK_ACCESS_SHADER_WRITE_BIT, compute,
+                       VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
     VkPipeline pipeline = r->pipelines->rows[d->kernel];
     if (pipeline != io_bound->pipeline)
         vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
@@ -83,7 +84,7 @@ has_mirror(const dop_replay *r, const dop_plan_schedule *s)
     return s->logits_slot != DOP_PLAN_NO_SLOT && r->memory->places[s->logits_slot].mirror != UINT32_MAX;
 }
 
-/* Copies bytes [from, from + size) of logits that lie where the host reads slowly to their mirror. */
+/* Copies bytes [from, from + size) of the logits to their mirror in host memory. */
 static void
 record_mirror(const dop_replay *r, const dop_plan_schedule *s, uint64_t from, uint64_t size, VkCommandBuffer commands)
 {
@@ -93,8 +94,8 @@ record_mirror(const dop_replay *r, const dop_plan_schedule *s, uint64_t from, ui
         .dstOffset = p->mirror_offset + s->logits_offset + from,
         .size = size,
     };
-    barrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT,
-            VK_ACCESS_TRANSFER_READ_BIT);
+    record_barrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
+                   VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_READ_BIT);
     vkCmdCopyBuffer(commands, r->memory->blocks[p->block].buffer, r->memory->blocks[p->mirror].buffer, 1, &copy);
 }
 
@@ -104,8 +105,8 @@ dop_replay_has_form(const dop_plan *plan, uint32_t schedule, dop_form form)
     return form != DOP_FORM_BODY || plan->schedules[schedule].ordering == DOP_ORDER_BARRIERS;
 }
 
-/* Begins a command buffer that is submitted many times, and counts the recording.  It may be in flight several times at once,
- * because steps are submitted ahead. */
+/* Begins a reusable command buffer and counts the recording. It may be in flight several times at once, because steps
+ * are submitted ahead. */
 static dop_status
 start_recording(dop_replay *replay, VkCommandBuffer commands, dop_diag *diag)
 {
@@ -114,34 +115,34 @@ start_recording(dop_replay *replay, VkCommandBuffer commands, dop_diag *diag)
     return dop_device_begin(commands, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT, diag);
 }
 
-/* What follows the last dispatch of a form: the mirror, and the barrier that makes results visible to the host and to the next
+/* Records the end of a form: the copy to the mirror, and a barrier that makes results visible to the host and the next
  * submission. */
 static void
 record_end(const dop_replay *r, const dop_plan_schedule *s, dop_form form, VkCommandBuffer commands)
 {
     if (form == DOP_FORM_READ && has_mirror(r, s))
         record_mirror(r, s, 0, dop_plan_result_bytes(r->plan, s), commands);
-    barrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
-            VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
-            VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_HOST_BIT,
-            VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT |
-                VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_HOST_READ_BIT);
+    record_barrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
+                   VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
+                   VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_HOST_BIT,
+                   VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT |
+                       VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_HOST_READ_BIT);
 }
 
 static uint32_t
-count_dispatches(const dop_plan_schedule *s, dop_form form)
+count_form_dispatches(const dop_plan_schedule *s, dop_form form)
 {
     return form == DOP_FORM_BODY ? s->n_body : s->n_dispatches;
 }
 
-/* Records segment k of n of a form, which no command buffer is needed between: the barriers of a dispatch count for all earlier
- * ones on the queue. */
+/* Records segment k of n of a form. No barrier is needed between segments: the barriers of a dispatch apply to all
+ * earlier commands on the queue. */
 static dop_status
 record_segment(dop_replay *r, uint32_t schedule, dop_form form, uint32_t k, uint32_t n, VkCommandBuffer commands,
                dop_diag *diag)
 {
     const dop_plan_schedule *s = &r->plan->schedules[schedule];
-    const uint32_t all = count_dispatches(s, form);
+    const uint32_t all = count_form_dispatches(s, form);
     const dop_replay_place first =
                                k > 0 ? dop_replay_segment_end(r->plan, schedule, all, n, k - 1) : (dop_replay_place){0},
                            end = dop_replay_segment_end(r->plan, schedule, all, n, k);
@@ -170,7 +171,7 @@ dop_replay_record(dop_replay *replay, uint32_t schedule, dop_form form, VkQueryP
     dop_status st = start_recording(replay, commands, diag);
     if (st != DOP_OK)
         return st;
-    const uint32_t n = count_dispatches(s, form);
+    const uint32_t n = count_form_dispatches(s, form);
     bindings bound = {0};
     if (timestamps) {
         vkCmdResetQueryPool(commands, timestamps, first_query, n + 1);
@@ -197,7 +198,7 @@ is_cleared(dop_clear what, uint32_t slot_kind)
            (slot_kind == DOP_SLOT_SCRATCH && what == DOP_CLEAR_ALL);
 }
 
-/* The parameter record of a dispatch or stage that has one. */
+/* Records the parameter record of a dispatch or stage, if it has one. */
 static void
 record_record(const dop_replay *r, const dop_plan_dispatch *d, const dop_slot_place *p, VkCommandBuffer commands)
 {
@@ -208,7 +209,7 @@ record_record(const dop_replay *r, const dop_plan_dispatch *d, const dop_slot_pl
     }
 }
 
-/* The table of a schedule, with the addresses that arguments have now. */
+/* Records the stage table of a schedule with the current addresses of its arguments. */
 static void
 record_table(const dop_replay *r, const dop_plan_schedule *s, VkCommandBuffer commands)
 {
@@ -230,7 +231,7 @@ record_table(const dop_replay *r, const dop_plan_schedule *s, VkCommandBuffer co
         record_record(r, &r->plan->dispatches[s->first_dispatch + i], p, commands);
 }
 
-/* Is the slot a state that a program fills for a sequence, whose tokens come and go without it? */
+/* True if the slot is a state that a program fills for a whole sequence, so that clearing tokens does not reset it. */
 static bool
 is_filled(const dop_plan *p, uint32_t slot)
 {
@@ -240,7 +241,7 @@ is_filled(const dop_plan *p, uint32_t slot)
     return i < p->n_states;
 }
 
-/* Sets slots, after making what the copy queue uploaded visible to the compute queue. */
+/* Records the reset of slots, after a barrier that makes uploads of the copy queue visible to the compute queue. */
 static dop_status
 record_clear(dop_replay *r, dop_clear what, dop_diag *diag)
 {
@@ -248,8 +249,8 @@ record_clear(dop_replay *r, dop_clear what, dop_diag *diag)
     dop_status st = start_recording(r, commands, diag);
     if (st != DOP_OK)
         return st;
-    barrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT,
-            VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT);
+    record_barrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT,
+                   VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT);
     for (uint32_t i = 0; i < r->plan->n_slots; i++) {
         const dop_plan_slot *s = &r->plan->slots[i];
         const dop_slot_place *p = &r->memory->places[i];
@@ -262,8 +263,8 @@ record_clear(dop_replay *r, dop_clear what, dop_diag *diag)
         if (r->plan->schedules[i].table_slot != DOP_PLAN_NO_SLOT &&
             r->memory->places[r->plan->schedules[i].table_slot].block != UINT32_MAX)
             record_table(r, &r->plan->schedules[i], commands);
-    barrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
-            VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+    record_barrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
+                   VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
     const VkResult res = vkEndCommandBuffer(commands);
     return res == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, res, "vkEndCommandBuffer");
 }
@@ -381,7 +382,7 @@ dop_replay_destroy(dop_replay *replay)
 }
 
 static dop_status
-submit(dop_replay *r, const VkCommandBuffer *commands, uint32_t n, dop_diag *diag, uint64_t *out_ticket)
+submit_commands(dop_replay *r, const VkCommandBuffer *commands, uint32_t n, dop_diag *diag, uint64_t *out_ticket)
 {
     uint64_t value = r->submitted + 1;
     dop_status st = dop_device_submit(r->device, r->device->queue, commands, n, r->timeline, value, diag);
@@ -392,12 +393,12 @@ submit(dop_replay *r, const VkCommandBuffer *commands, uint32_t n, dop_diag *dia
     return DOP_OK;
 }
 
-/* The command buffers of a submission, which the driver gets in batches: of at most `most`, so that none takes too long. */
+/* Command buffers of a submission, passed to the driver in batches of at most `most`, so that none takes too long. */
 typedef struct batches {
     dop_replay *r;
     VkCommandBuffer list[DOP_REPLAY_MAX_TIMES];
     uint32_t n, most;
-    bool begun; /* some batch was submitted */
+    bool begun; /* at least one batch was submitted */
 } batches;
 
 static dop_status
@@ -420,8 +421,8 @@ static dop_status
 end_batches(batches *b, dop_status st, dop_diag *diag, uint64_t *out_ticket)
 {
     if (st == DOP_OK)
-        st = submit(b->r, b->list, b->n, diag, out_ticket);
-    if (st != DOP_OK && b->begun && !b->r->device->lost) /* nothing tells when these batches end */
+        st = submit_commands(b->r, b->list, b->n, diag, out_ticket);
+    if (st != DOP_OK && b->begun && !b->r->device->lost) /* nothing signals the end of the batches already submitted */
         (void)vkDeviceWaitIdle(b->r->device->handle);
     return st;
 }
@@ -469,7 +470,8 @@ dop_replay_submit_pieces(dop_replay *replay, uint32_t schedule, dop_form form, u
     return st;
 }
 
-/* Copies what a step has sent for its first rows to where the next one receives it, and sets the number of rows. */
+/* Records the link between two steps of a chain: copies the values that the first step sent for its first rows to the
+ * next step's input, and sets the row count. */
 static dop_status
 record_link(dop_replay *r, const dop_replay_link *link, dop_diag *diag)
 {
@@ -491,8 +493,8 @@ record_link(dop_replay *r, const dop_replay_link *link, dop_diag *diag)
     vkCmdCopyBuffer(commands, r->memory->blocks[a->block].buffer, r->memory->blocks[b->block].buffer, 1, &copy);
     vkCmdFillBuffer(commands, r->memory->blocks[step->block].buffer, step->offset + offsetof(dop_step, n_rows),
                     sizeof(uint32_t), link->rows);
-    barrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
-            VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+    record_barrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
+                   VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
     const VkResult res = vkEndCommandBuffer(commands);
     return res == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, res, "vkEndCommandBuffer");
 }
@@ -512,14 +514,14 @@ find_link(dop_replay *r, uint32_t from, uint32_t to, uint32_t rows, dop_diag *di
     *link = (dop_replay_link){from, to, rows, VK_NULL_HANDLE};
     dop_status st = allocate_commands(r, r->pool, 1, &link->commands, diag);
     if (st == DOP_OK && (st = record_link(r, link, diag)) != DOP_OK)
-        link->from = UINT32_MAX; /* nobody finds it */
+        link->from = UINT32_MAX; /* do not reuse it */
     *out_commands = link->commands;
     return st;
 }
 
 /* Adds the command buffers of a schedule's full form. */
 static dop_status
-add_step(batches *b, uint32_t schedule, dop_diag *diag)
+add_step_commands(batches *b, uint32_t schedule, dop_diag *diag)
 {
     const dop_replay *r = b->r;
     const dop_replay_observer *o = r->observer;
@@ -551,7 +553,7 @@ dop_replay_submit_chain(dop_replay *replay, const dop_chain *chain, dop_diag *di
         if (i > 0)
             st = add_commands(&b, links[i > 1], diag);
         if (st == DOP_OK)
-            st = add_step(&b, i > 0 ? c->next : c->first, diag);
+            st = add_step_commands(&b, i > 0 ? c->next : c->first, diag);
     }
     if (r->observer && st == DOP_OK)
         r->observer->begin(r->observer->user, "submit");
@@ -567,16 +569,16 @@ dop_replay_submit_chain(dop_replay *replay, const dop_chain *chain, dop_diag *di
 dop_status
 dop_replay_clear(dop_replay *replay, dop_clear what, dop_diag *diag, uint64_t *out_ticket)
 {
-    return submit(replay, &replay->clear[what], 1, diag, out_ticket);
+    return submit_commands(replay, &replay->clear[what], 1, diag, out_ticket);
 }
 
 /* Makes all writes of earlier commands visible to all later ones. */
 static void
 barrier_of_all(VkCommandBuffer commands)
 {
-    barrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT,
-            VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT,
-            VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT | VK_ACCESS_HOST_READ_BIT);
+    record_barrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT,
+                   VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT,
+                   VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT | VK_ACCESS_HOST_READ_BIT);
 }
 
 dop_status
@@ -601,18 +603,18 @@ dop_replay_end(dop_replay *replay, dop_diag *diag, uint64_t *out_ticket)
 {
     barrier_of_all(replay->piece);
     VkResult res = vkEndCommandBuffer(replay->piece);
-    return res == VK_SUCCESS ? submit(replay, &replay->piece, 1, diag, out_ticket)
+    return res == VK_SUCCESS ? submit_commands(replay, &replay->piece, 1, diag, out_ticket)
                              : DOP_VK_FAIL(diag, res, "vkEndCommandBuffer");
 }
 
 static dop_status
-record_copy(dop_replay *r, const dop_memory *from, dop_diag *diag)
+record_state_copies(dop_replay *r, const dop_memory *from, dop_diag *diag)
 {
     dop_status st = start_recording(r, r->copy, diag);
     if (st != DOP_OK)
         return st;
-    barrier(r->copy, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT,
-            VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
+    record_barrier(r->copy, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT,
+                   VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
     for (uint32_t i = 0; i < r->plan->n_slots; i++) {
         const dop_slot_place *to = &r->memory->places[i], *at = &from->places[i];
         if (r->plan->slots[i].kind != DOP_SLOT_STATE || to->block == UINT32_MAX)
@@ -631,8 +633,8 @@ record_copy(dop_replay *r, const dop_memory *from, dop_diag *diag)
         if (!pieces)
             vkCmdCopyBuffer(r->copy, source, target, 1, &whole);
     }
-    barrier(r->copy, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
-            VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+    record_barrier(r->copy, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
+                   VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
     const VkResult res = vkEndCommandBuffer(r->copy);
     return res == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, res, "vkEndCommandBuffer");
 }
@@ -642,8 +644,8 @@ dop_replay_copy_states(dop_replay *replay, const dop_memory *from, dop_diag *dia
 {
     dop_status st = DOP_OK;
     if (!replay->copy && (st = allocate_commands(replay, replay->pool, 1, &replay->copy, diag)) == DOP_OK)
-        st = record_copy(replay, from, diag);
-    return st == DOP_OK ? submit(replay, &replay->copy, 1, diag, out_ticket) : st;
+        st = record_state_copies(replay, from, diag);
+    return st == DOP_OK ? submit_commands(replay, &replay->copy, 1, diag, out_ticket) : st;
 }
 
 const float *

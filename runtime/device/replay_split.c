@@ -1,35 +1,35 @@
-/* Splitting steps among submissions.
+/* Splits steps among submissions.
  *
- * An operating system resets a device that one submission takes too long on: after 2 seconds on Windows, after 0.6 to 10 seconds
- * on Linux.  A chunk of a prompt takes longer than that on a slow device.  So the dispatches of a schedule that may take longer than
- * dop_device.submit_ms are recorded in several command buffers of about equal work, and a step is passed to the driver in as many
- * submissions as keep to that time.  How long a step takes is an estimate, from what every device of its kind can do, until one
- * was measured; where it was short enough, all command buffers go into one submission.
+ * An operating system resets a device if one submission takes too long: 2 seconds on Windows, 0.6 to 10 seconds on
+ * Linux. A prompt chunk on a slow device can exceed that. So schedules that may exceed dop_device.submit_ms are
+ * recorded in several command buffers of about equal work. A step then uses enough submissions to keep each below the
+ * limit. The duration of a step is first estimated from what every device of its kind can do, and later measured. If it
+ * is short, all command buffers go into one submission.
  *
- * A single dispatch may take longer than that, too: on 0.1 TFLOP/s, 3 s for a convolution of 256 channels on 512 x 512 pixels, 1.2 s for
- * 512 rows of the largest product of an 8B model.  Dispatches that have more work than a command buffer shall have are divided along y,
- * which is where kernels have their rows (x is what some of them count: gl_NumWorkGroups.x), by vkCmdDispatchBase; their pipelines
- * are made for that. */
+ * A single dispatch may also take too long. Examples at 0.1 TFLOP/s: 3 s for a convolution with 256 channels on 512 x
+ * 512 pixels, 1.2 s for 512 rows of the largest product of an 8B model. Dispatches with more work than one command
+ * buffer should have are split along y with vkCmdDispatchBase; their pipelines are created for that. They are split
+ * along y because kernels have their rows there, and some of them read gl_NumWorkGroups.x. */
 #include "runtime/device/replay.h"
 
 #include <math.h>
 
 enum { MOST_SEGMENTS = 64 };
 
-/* Operations and bytes per second that a device has at least: of a core (a multiprocessor or compute unit), where the driver says how
- * many there are, or else of the whole device; matrix units are so many times as fast. */
+/* Minimum rates, in operations and bytes per second: per core (multiprocessor or compute unit) if the driver reports
+ * their number, otherwise per device. Matrix units multiply the rate by matrix_factor. */
 static const double core_rate = 50e9, core_bandwidth = 1e9, discrete_rate = 0.5e12, discrete_bandwidth = 50e9,
                     other_rate = 0.1e12, other_bandwidth = 10e9, matrix_factor = 4;
 
 static double
-work_of(const dop_plan_dispatch *d)
+count_moved_bytes(const dop_plan_dispatch *d)
 {
     return (double)d->bytes_read + (double)d->bytes_written;
 }
 
-/* Workgroups along y. */
+/* Returns the number of workgroups along y. */
 static uint32_t
-rows_of(const dop_plan_dispatch *d)
+count_grid_rows(const dop_plan_dispatch *d)
 {
     return d->grid[1] > 0 ? d->grid[1] : 1;
 }
@@ -47,7 +47,7 @@ dop_replay_estimate_ms(const dop_device_info *info, const dop_plan *plan, uint32
     for (uint32_t i = 0; i < plan->n_tensors; i++)
         values += (double)plan->tensors[i].rows * plan->tensors[i].cols * plan->tensors[i].experts;
     for (uint32_t i = 0; i < s->n_dispatches; i++)
-        bytes += work_of(&plan->dispatches[s->first_dispatch + i]);
+        bytes += count_moved_bytes(&plan->dispatches[s->first_dispatch + i]);
     const double multiplying = 2 * values * s->max_rows / rate, moving = bytes / bandwidth;
     return 1e3 * (multiplying > moving ? multiplying : moving);
 }
@@ -58,9 +58,9 @@ dop_replay_count_segments(const dop_plan *plan, uint32_t schedule, double ms, do
     const dop_plan_schedule *s = &plan->schedules[schedule];
     if (most_ms <= 0 || ms <= most_ms || s->ordering != DOP_ORDER_BARRIERS)
         return 1;
-    uint64_t rows = 0; /* of workgroups, into which dispatches can be divided */
+    uint64_t rows = 0; /* workgroup rows at which dispatches can be split */
     for (uint32_t i = 0; i < s->n_dispatches; i++)
-        rows += rows_of(&plan->dispatches[s->first_dispatch + i]);
+        rows += count_grid_rows(&plan->dispatches[s->first_dispatch + i]);
     const uint32_t most = rows < MOST_SEGMENTS ? (uint32_t)rows : MOST_SEGMENTS;
     const double n = ms / most_ms + 1;
     return most < 1 ? 1 : n < most ? (uint32_t)n : most;
@@ -77,7 +77,8 @@ dop_replay_segments(const dop_replay *replay, uint32_t schedule)
     return l->n_segments;
 }
 
-/* The work of the first dispatches of a schedule.  What takes time beside bytes is as much again, equally much in each dispatch. */
+/* Work of the first n dispatches of a schedule, in bytes. Fixed costs are assumed to double the total, with an equal
+ * share (`beside`) per dispatch. */
 typedef struct work {
     const dop_plan_dispatch *dispatches;
     uint32_t n;
@@ -89,19 +90,19 @@ work_before(const dop_plan *plan, uint32_t schedule, uint32_t n_dispatches)
 {
     work w = {.dispatches = &plan->dispatches[plan->schedules[schedule].first_dispatch], .n = n_dispatches};
     for (uint32_t i = 0; i < n_dispatches; i++)
-        w.all += work_of(&w.dispatches[i]);
+        w.all += count_moved_bytes(&w.dispatches[i]);
     w.beside = n_dispatches > 0 ? w.all / n_dispatches + 1 : 1;
     w.all += w.beside * n_dispatches;
     return w;
 }
 
-/* Pieces into which a dispatch that has more work than a segment is divided, where a step is n segments.  Segments are of whole pieces,
- * half a segment each at most. */
+/* Returns the number of pieces into which a dispatch with more work than one of n segments is split. A piece is at most
+ * half a segment; segments consist of whole pieces. */
 static uint32_t
 pieces_of(const work *w, uint32_t dispatch, uint32_t n)
 {
-    const uint32_t rows = rows_of(&w->dispatches[dispatch]);
-    const double segments = (work_of(&w->dispatches[dispatch]) + w->beside) * n / w->all,
+    const uint32_t rows = count_grid_rows(&w->dispatches[dispatch]);
+    const double segments = (count_moved_bytes(&w->dispatches[dispatch]) + w->beside) * n / w->all,
                  pieces = n > 1 && segments > 1 ? ceil(2 * segments) : 1;
     return pieces < rows ? (uint32_t)pieces : rows;
 }
@@ -114,12 +115,12 @@ dop_replay_segment_end(const dop_plan *plan, uint32_t schedule, uint32_t n_dispa
     double done = 0;
     while (end.dispatch < n_dispatches) {
         const uint32_t pieces = pieces_of(&w, end.dispatch, n);
-        const double piece = (work_of(&w.dispatches[end.dispatch]) + w.beside) / pieces;
+        const double piece = (count_moved_bytes(&w.dispatches[end.dispatch]) + w.beside) / pieces;
         if (segment + 1 < n && done + 0.5 * piece >= w.all * (segment + 1) / n)
             break;
         done += piece;
         end.piece++;
-        end.row = (uint32_t)((uint64_t)rows_of(&w.dispatches[end.dispatch]) * end.piece / pieces);
+        end.row = (uint32_t)((uint64_t)count_grid_rows(&w.dispatches[end.dispatch]) * end.piece / pieces);
         if (end.piece == pieces)
             end = (dop_replay_place){.dispatch = end.dispatch + 1};
     }
@@ -134,7 +135,7 @@ dop_replay_divides(const dop_device_info *info, const dop_plan *plan, uint32_t k
         const uint32_t n = dop_replay_count_segments(plan, k, dop_replay_estimate_ms(info, plan, k), most_ms);
         if (n == 1)
             continue;
-        /* A form has all dispatches, or those of the body. */
+        /* A form has either all dispatches or those of the body. */
         const work forms[] = {work_before(plan, k, s->n_dispatches), work_before(plan, k, s->n_body)};
         for (size_t f = 0; f < 2; f++)
             for (uint32_t i = 0; i < forms[f].n; i++)

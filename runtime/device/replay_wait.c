@@ -1,14 +1,14 @@
-/* Waiting for submissions.
+/* Waits for submissions.
  *
- * Waking a thread that sleeps in vkWaitSemaphores takes 50 us and more, as long as many dispatches.  So where the host has
- * processors enough it sleeps only until shortly before a step is expected to end, by how long the same step took before, and then
- * looks at the semaphore without sleeping, for at most EARLY_US + LATE_US per wait.  A CPU device needs the processor
- * itself. */
+ * Waking a thread from vkWaitSemaphores takes 50 us and more, as long as many dispatches. If the host has enough
+ * processors, a wait therefore blocks only until shortly before the expected end of a step, which earlier steps
+ * predict. Then it busy-polls the semaphore, for at most EARLY_US + LATE_US. On a CPU device it only blocks, because
+ * the device needs the processor. */
 #include "runtime/device/replay.h"
 
 #include <unistd.h>
 
-/* Microseconds before and after the expected end; timers too may be 50 us late. */
+/* Microseconds before and after the expected end; timers may also be 50 us late. */
 enum { EARLY_US = 150, LATE_US = 150, LEAST_PROCESSORS = 4 };
 
 bool
@@ -35,7 +35,8 @@ dop_replay_note_submission(dop_replay *replay, uint32_t schedule, uint32_t times
         (dop_replay_submission){replay->submitted, schedule, times, dop_now_ms()};
 }
 
-/* When a submission began: when it was submitted, or when the one before it was seen to end; a negative number: nobody knows. */
+/* Returns the time at which a submission began to run: when it was submitted, or when the one before it ended.
+ * Negative: not known. */
 static double
 began_ms(const dop_replay *r, const dop_replay_submission *s)
 {
@@ -45,7 +46,7 @@ began_ms(const dop_replay *r, const dop_replay_submission *s)
     return before->ticket == s->ticket - 1 && before->ticket > r->ended ? -1 : s->ms;
 }
 
-/* Sleeps and looks until about when the submission is expected to end. */
+/* Blocks until shortly before the expected end of the submission, then busy-polls. */
 static void
 wait_nearby(const dop_replay *r, uint64_t ticket, const dop_replay_submission *s, double began)
 {
@@ -58,8 +59,8 @@ wait_nearby(const dop_replay *r, uint64_t ticket, const dop_replay_submission *s
     (void)dop_replay_look(r, ticket, (EARLY_US + LATE_US) * 1e-3, NULL, NULL);
 }
 
-/* Reads the step record's flag of devices that lack what they claim: only after steps of several rows, whose kernels set it, because
- * reading device memory is slow. */
+/* Fails if a kernel has flagged that the device lacks a capability it claims. Reads the flag only after multi-row
+ * steps, whose kernels set it, because reading device memory is slow. */
 static dop_status
 check_pairs(const dop_replay *r, dop_diag *diag)
 {

@@ -1,12 +1,12 @@
-/* Copies weights from the mapped file to the device.
+/* Uploads weights from the mapped file to the device.
  *
- * The weights are cut into pieces that a few threads take one by one.  Where the host can map the device's memory a
- * thread copies its piece there: that is as fast as PCIe, and needs nothing of the driver, which is busy allocating the
- * next blocks and creating pipelines and does one thing at a time.  Otherwise it copies it into one of its two staging
- * buffers and submits a copy; while the device reads one buffer the thread fills the other.  Few and small buffers: a
- * driver takes milliseconds for each, and four threads fill them faster than PCIe empties them.
+ * A few threads process the weights in pieces. If the host can map device memory, a thread copies its piece there
+ * directly. That is as fast as PCIe and does not need the driver, which is busy with allocations and pipelines and does
+ * one thing at a time. Otherwise the thread copies into one of its two staging buffers and submits a transfer; it fills
+ * one buffer while the device reads the other. Buffers are few and small: a driver needs milliseconds for each, and
+ * four threads fill them faster than PCIe drains them.
  *
- * Nothing here reads pages from disk: the threads that check the digests have done so before. */
+ * No disk reads happen here: the threads that check the digests have already read the pages. */
 #include "base/parallel.h"
 #include "plan/plan_ranges.h"
 #include "runtime/device/memory.h"
@@ -17,16 +17,16 @@
 
 enum {
     MAX_COPIERS = 4,  /* threads that fill staging buffers */
-    MAX_WRITERS = 16, /* threads that write to mapped memory; most of their time is the first fault of every page */
-    BUFFERS = 2,      /* staging buffers of a thread */
+    MAX_WRITERS = 16, /* threads that write to mapped memory; most of their time goes to first-touch page faults */
+    BUFFERS = 2,      /* staging buffers per thread */
     PIECE_BYTES = DOP_UPLOAD_MOST_STAGING / (MAX_COPIERS * BUFFERS),
 };
 
 typedef struct piece {
     uint32_t slot;
-    uint64_t at;     /* bytes into the slot */
-    uint64_t size;   /* bytes */
-    uint64_t offset; /* from the start of the block */
+    uint64_t at;     /* byte offset in the slot */
+    uint64_t size;   /* in bytes */
+    uint64_t offset; /* byte offset in the block */
     uint32_t block;
 } piece;
 
@@ -38,7 +38,7 @@ typedef struct worker {
     VkCommandBuffer commands[BUFFERS];
     dop_block staging[BUFFERS];
     VkSemaphore timeline;
-    uint64_t submitted; /* timeline value of the last submission; buffer i was used by value v with v % BUFFERS == i */
+    uint64_t submitted; /* timeline value of the last submission; value v uses buffer v % BUFFERS */
 } worker;
 
 struct dop_upload {
@@ -50,15 +50,15 @@ struct dop_upload {
     piece *pieces;
     uint32_t n_pieces;
     _Atomic uint32_t next;
-    _Atomic bool stop; /* no more is copied: a copy has failed, or the upload is given up */
+    _Atomic bool stop; /* stop copying: a copy failed, or the upload is cancelled */
     worker workers[MAX_WRITERS];
     uint32_t n_workers;
-    dop_team team;    /* the threads */
-    bool inline_only; /* no thread could be created: the caller of dop_upload_wait copies */
+    dop_team team;    /* the upload threads */
+    bool inline_only; /* no thread could be created: dop_upload_wait copies in its caller's thread */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    uint32_t n_busy;         /* workers that still have bytes to write, under the lock */
-    uint64_t written, bytes; /* of all pieces; the first one is under the lock */
+    uint32_t n_busy;         /* workers that are not finished; guarded by the lock */
+    uint64_t written, bytes; /* bytes of all pieces: done (guarded by the lock), and in total */
 };
 
 static dop_status
@@ -97,7 +97,7 @@ worker_finish(worker *w)
     vkDestroyCommandPool(d->handle, w->pool, NULL);
 }
 
-/* A staging buffer of the worker that the device does not read any more. */
+/* Prepares staging buffer i of the worker: creates it if needed, and waits until the device no longer reads it. */
 static dop_status
 free_buffer(worker *w, uint64_t value, uint32_t i, dop_diag *diag)
 {
@@ -131,7 +131,8 @@ submit_copy(worker *w, const piece *p, VkBuffer to, uint64_t value, uint32_t i, 
     return dop_device_submit(w->up->device, w->up->device->transfer, &w->commands[i], 1, w->timeline, value, diag);
 }
 
-/* *out_wanted: false when the memory will not be allocated, which is another function's failure. */
+/* Uploads one piece. *out_wanted: false if its block will not be allocated; the allocating function reports that
+ * error. */
 static dop_status
 write_piece(worker *w, const piece *p, bool *out_wanted, dop_diag *diag)
 {
@@ -155,7 +156,7 @@ write_piece(worker *w, const piece *p, bool *out_wanted, dop_diag *diag)
 }
 
 static void
-work(void *user, uint32_t member)
+upload_pieces(void *user, uint32_t member)
 {
     dop_upload *up = user;
     worker *w = &up->workers[member];
@@ -238,10 +239,11 @@ dop_upload_start(dop_device *device, const dop_plan *plan, dop_memory *memory, u
     n = n > up->n_pieces ? up->n_pieces : n;
     up->n_workers = n ? n : 1;
     up->span = dop_spans_begin(spans, "upload");
-    up->n_busy = up->n_workers; /* set before any worker starts, so that the first one to end sees the whole number */
+    /* set before any worker starts, so that the first one to finish does not reach zero early */
+    up->n_busy = up->n_workers;
     for (uint32_t i = 0; i < up->n_workers; i++)
         up->workers[i].up = up;
-    uint32_t started = dop_team_start(&up->team, up->n_workers, work, up);
+    uint32_t started = dop_team_start(&up->team, up->n_workers, upload_pieces, up);
     up->inline_only = started == 0;
     pthread_mutex_lock(&up->lock);
     up->n_busy -= up->n_workers - started;
@@ -260,7 +262,7 @@ dop_upload_wait(dop_upload *upload, const dop_progress *progress, dop_diag *diag
     uint64_t shown = 0;
     if (up->inline_only) {
         up->inline_only = false;
-        work(up, 0);
+        upload_pieces(up, 0);
     }
     pthread_mutex_lock(&up->lock);
     while (up->n_busy > 0 && st == DOP_OK) {
@@ -282,7 +284,7 @@ dop_upload_wait(dop_upload *upload, const dop_progress *progress, dop_diag *diag
                 *diag = up->workers[i].diag;
             return up->workers[i].st;
         }
-    /* The end is reported even where it came before anybody waited. */
+    /* Report completion even if the upload ended before this call. */
     return shown == up->bytes || dop_progress_report(progress, "weights", up->bytes, up->bytes) ? DOP_OK
                                                                                                 : DOP_CANCELLED(diag);
 }

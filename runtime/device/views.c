@@ -6,7 +6,7 @@
 dop_status
 dop_pipeline_layout(const dop_device *device, dop_diag *diag, VkPipelineLayout *out_layout)
 {
-    const VkPushConstantRange range = {VK_SHADER_STAGE_COMPUTE_BIT, 0, 128}; /* the least every device has */
+    const VkPushConstantRange range = {VK_SHADER_STAGE_COMPUTE_BIT, 0, 128}; /* minimum that every device supports */
     VkDescriptorSetLayout sets[DOP_N_VIEWS];
     for (uint32_t i = 0; i < DOP_N_VIEWS; i++)
         sets[i] = device->view_layout;

@@ -1,5 +1,5 @@
-/* The needed part of VK_KHR_cooperative_matrix, which is newer than the headers of Debian 12 (1.3.239).  Numbers and
- * layouts are those of the Vulkan registry (extension 507, Vulkan 1.3.255 and later). */
+/* Minimal declarations of VK_KHR_cooperative_matrix, which is newer than the headers of Debian 12 (1.3.239). Numbers
+ * and layouts are those of the Vulkan registry (extension 507, Vulkan 1.3.255 and later). */
 #ifndef DOPPLER_RUNTIME_DEVICE_VK_MATRIX_H
 #define DOPPLER_RUNTIME_DEVICE_VK_MATRIX_H
 

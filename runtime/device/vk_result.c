@@ -1,4 +1,4 @@
-/* Explains Vulkan's failures to the user. */
+/* Converts Vulkan errors to messages for the user. */
 #include "runtime/device/vk_result.h"
 
 dop_status

@@ -1,4 +1,4 @@
-/* From Vulkan's results to statuses. */
+/* Converts Vulkan results to statuses. */
 #ifndef DOPPLER_RUNTIME_DEVICE_VK_RESULT_H
 #define DOPPLER_RUNTIME_DEVICE_VK_RESULT_H
 

@@ -1,4 +1,4 @@
-/* doppler/constraint.h, on text/grammar. */
+/* doppler/constraint.h, implemented with text/grammar. */
 #include "base/json/json.h"
 #include "runtime/library/text_internal.h"
 #include "runtime/model/model.h"
@@ -13,7 +13,7 @@ struct dop_constraint {
     dop_vocab *vocab;
     dop_grammar *grammar;
     pthread_mutex_t lock;
-    uint32_t owners; /* the caller and the matchers */
+    uint32_t owners; /* reference count: the caller and the matchers */
 };
 
 struct dop_constraint_matcher {
@@ -25,7 +25,7 @@ struct dop_constraint_matcher {
 };
 
 static dop_status
-create(const dop_text *text, dop_diag *diag, dop_constraint **out_shape)
+create_constraint(const dop_text *text, dop_diag *diag, dop_constraint **out_shape)
 {
     const dop_plan *plan = dop_text_plan(text);
     const dop_tokenizer *tok = dop_text_tokenizer(text);
@@ -42,9 +42,9 @@ create(const dop_text *text, dop_diag *diag, dop_constraint **out_shape)
     return dop_vocab_create(tok, dop_tokenizer_vocab_size(tok), ends, (uint32_t)n_ends, diag, &s->vocab);
 }
 
-/* After a failure there is no shape. */
+/* Destroys the constraint after a failure. */
 static dop_status
-finish(dop_status st, dop_constraint **io_shape)
+finish_constraint(dop_status st, dop_constraint **io_shape)
 {
     if (st != DOP_OK) {
         dop_constraint_destroy(*io_shape);
@@ -58,10 +58,10 @@ dop_constraint_from_grammar(const dop_text *text, const char *grammar, size_t le
                             dop_constraint **out_shape)
 {
     dop_diag_clear(diag);
-    dop_status st = create(text, diag, out_shape);
+    dop_status st = create_constraint(text, diag, out_shape);
     if (st == DOP_OK)
         st = dop_grammar_from_gbnf((*out_shape)->vocab, NULL, grammar, len, NULL, diag, &(*out_shape)->grammar);
-    return finish(st, out_shape);
+    return finish_constraint(st, out_shape);
 }
 
 dop_status
@@ -70,13 +70,13 @@ dop_constraint_from_schema(const dop_text *text, const char *schema, size_t len,
 {
     dop_diag_clear(diag);
     json_t *root = NULL;
-    dop_status st = create(text, diag, out_shape);
+    dop_status st = create_constraint(text, diag, out_shape);
     if (st == DOP_OK && len)
         st = dop_json_decode(schema, len, NULL, diag, &root);
     if (st == DOP_OK)
         st = dop_grammar_from_schema((*out_shape)->vocab, root, NULL, NULL, 0, NULL, diag, &(*out_shape)->grammar);
     json_decref(root);
-    return finish(st, out_shape);
+    return finish_constraint(st, out_shape);
 }
 
 const char *

@@ -1,4 +1,4 @@
-/* doppler/draw.h: from a text to a picture. */
+/* doppler/draw.h: text to image. */
 #include "runtime/library/draw.h"
 #include "plan/plan_names.h"
 
@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROMPT, NEGATIVE }; /* sequences of the states that denoise reads */
+enum { PROMPT, NEGATIVE }; /* sequences whose text states `denoise` reads */
 
-static const double STRENGTH = 0.8; /* dop_draw_options.strength by default */
+static const double STRENGTH = 0.8; /* default of dop_draw_options.strength */
 
 typedef struct drawing {
     dop_model *m;
@@ -23,22 +23,22 @@ typedef struct drawing {
     dop_text *text;
     dop_draw_sampler sampler;
     double guidance;
-    size_t n; /* values of latents */
+    size_t n; /* number of latent values */
     uint32_t cut;
     float *x, *given, *predicted, *blank; /* [n] */
     float *time, *rows, *rows_2, *pixels;
-    float *added[2];      /* for each sequence, what joins the embedding of the time */
-    dop_draw_init init;   /* the picture to begin with */
-    float *clean, *noise; /* [n] with a mask: the latents of that picture, and the noise that was added to them */
+    float *added[2];      /* by sequence: values added to the time embedding */
+    dop_draw_init init;   /* initial image */
+    float *clean, *noise; /* [n], only with a mask: latents of the initial image, and the noise added to them */
     dop_diag *diag;
 } drawing;
 
-/* Was the model trained to draw in one step, and without guidance?  Those that are have trailing times and know no state without any
- * signal (SD-Turbo, https://arxiv.org/abs/2311.17042). */
+/* True if the model was trained for one step without guidance (SD-Turbo, https://arxiv.org/abs/2311.17042). Such models
+ * have trailing timestep spacing and were not trained on pure noise. */
 static bool
 is_turbo(const dop_plan_draw *p)
 {
-    enum { TRAILING = 2 }; /* dop_draw_spacing */
+    enum { TRAILING = 2 }; /* must match dop_draw_spacing */
     return p->spacing == TRAILING && p->predicts == 0 && !p->rescaled;
 }
 
@@ -54,7 +54,7 @@ default_guidance(const dop_plan_draw *p, uint32_t steps, dop_draw_sampler_kind k
     return steps == 1 || kind == DOP_SAMPLER_LCM || is_turbo(p) ? 1 : 7.5;
 }
 
-/* What is drawn anew by a mask has nothing of the picture by default. */
+/* Returns the strength; with a mask the default is 1, so that masked pixels keep nothing of the image. */
 static double
 strength_of(const dop_draw_options *o)
 {
@@ -85,10 +85,10 @@ dop_model_draw_facts(const dop_model *model, dop_draw_facts *out)
     return p != NULL;
 }
 
-/* The ids of a text, filled up to the rows that the model reads; what is too long loses its end, but keeps the end's own token, whose
- * place is *out_end. */
+/* Computes the ids of a text, padded to the model's row count. A text that is too long is truncated, but keeps its end
+ * token. *out_end: position of that token. */
 static dop_status
-tokens_of(drawing *d, const char *text, uint32_t *ids, uint32_t *out_end)
+encode_draw_text(drawing *d, const char *text, uint32_t *ids, uint32_t *out_end)
 {
     const uint32_t n = d->plan->context_rows;
     uint32_t *all = NULL;
@@ -107,7 +107,8 @@ tokens_of(drawing *d, const char *text, uint32_t *ids, uint32_t *out_end)
     return DOP_OK;
 }
 
-/* The second encoder's rows behind those of the first, and what it and the picture's size give the embedding of the time. */
+/* Appends the second encoder's columns to those of the first, and computes its part of the time embedding, together
+ * with the image size. */
 static dop_status
 read_second(drawing *d, uint32_t *ids, uint32_t end, uint32_t sequence)
 {
@@ -119,8 +120,7 @@ read_second(drawing *d, uint32_t *ids, uint32_t end, uint32_t sequence)
         ids[i] = p->pad_2;
     dop_status st = dop_program_run(d->m, "encode_2", &(dop_value){"tokens", ids, n}, 1,
                                     &(dop_value){"rows", d->rows_2, dop_draw_rows_2(p)}, 1, d->diag);
-    for (uint32_t i = n;
-         i-- > 0 && st == DOP_OK;) { /* the first encoder's rows, which are narrower, move up to make room */
+    for (uint32_t i = n; i-- > 0 && st == DOP_OK;) { /* spread the narrower rows of the first encoder, last row first */
         memmove(d->rows + (size_t)i * p->context, d->rows + (size_t)i * first, first * sizeof *d->rows);
         memcpy(d->rows + (size_t)i * p->context + first, d->rows_2 + (size_t)i * wide, p->text_2 * sizeof *d->rows);
     }
@@ -131,16 +131,16 @@ read_second(drawing *d, uint32_t *ids, uint32_t end, uint32_t sequence)
     return st;
 }
 
-/* Leaves the states of a text for a sequence; text NULL: of no text. */
+/* Computes the text states of a sequence; text NULL: the empty text. */
 static dop_status
-read_text(drawing *d, const char *text, uint32_t sequence)
+read_draw_text(drawing *d, const char *text, uint32_t sequence)
 {
     const dop_plan_draw *p = d->plan;
     const uint32_t n = p->context_rows;
     const size_t values = (size_t)n * p->context, own = (size_t)n * (p->context - p->text_2);
     uint32_t *ids = calloc(n, sizeof *ids), end = 0;
     dop_status st = DOP_OK;
-    DOP_TRY(ids ? tokens_of(d, text ? text : "", ids, &end) : DOP_NO_MEMORY(d->diag));
+    DOP_TRY(ids ? encode_draw_text(d, text ? text : "", ids, &end) : DOP_NO_MEMORY(d->diag));
     DOP_TRY(dop_program_run(d->m, "encode", &(dop_value){"tokens", ids, n}, 1, &(dop_value){"rows", d->rows, own}, 1,
                             d->diag));
     if (p->text_2)
@@ -157,7 +157,7 @@ error:
 }
 
 static dop_status
-predict(drawing *d, uint32_t sequence, float *out)
+predict_noise(drawing *d, uint32_t sequence, float *out)
 {
     const dop_value in[] = {{"latents", d->given, d->n},
                             {"time", d->time, d->plan->times},
@@ -167,8 +167,8 @@ predict(drawing *d, uint32_t sequence, float *out)
                            d->diag);
 }
 
-/* With a mask: where no pixel of a place is drawn, its latents are those of the picture to begin with, with noise of the level before
- * step i (blended latent diffusion, https://arxiv.org/abs/2206.02779). */
+/* With a mask: resets latent positions without drawn pixels to the initial image plus noise of the level before step i
+ * (blended latent diffusion, https://arxiv.org/abs/2206.02779). */
 static void
 keep_places(drawing *d, uint32_t i)
 {
@@ -178,16 +178,16 @@ keep_places(drawing *d, uint32_t i)
             d->x[k] = (float)((double)d->clean[k] + d->sampler.levels[i] * (double)d->noise[k]);
 }
 
-/* One step, with what the model predicts for the text, and with guidance what it predicts without (https://arxiv.org/abs/2207.12598). */
+/* Runs one step, with classifier-free guidance unless it is 1 (https://arxiv.org/abs/2207.12598). */
 static dop_status
-step(drawing *d, uint32_t i)
+step_drawing(drawing *d, uint32_t i)
 {
     dop_sampler_input(&d->sampler, i, d->x, d->n, d->given);
     dop_time_embedding(d->sampler.times[i], d->plan->cosine_first, d->plan->shift, d->time, d->plan->times);
     dop_status st = DOP_OK;
-    DOP_TRY(predict(d, PROMPT, d->predicted));
+    DOP_TRY(predict_noise(d, PROMPT, d->predicted));
     if (d->guidance != 1)
-        DOP_TRY(predict(d, NEGATIVE, d->blank));
+        DOP_TRY(predict_noise(d, NEGATIVE, d->blank));
     for (size_t k = 0; k < d->n && d->guidance != 1; k++)
         d->predicted[k] = (float)((double)d->blank[k] + d->guidance * ((double)d->predicted[k] - (double)d->blank[k]));
     dop_sampler_step(&d->sampler, i, d->predicted, d->x, d->n);
@@ -197,7 +197,7 @@ error:
 }
 
 static dop_status
-decode(drawing *d, dop_drawing *out)
+decode_drawing(drawing *d, dop_drawing *out)
 {
     const dop_plan_draw *p = d->plan;
     const size_t n_pixels = dop_draw_pixels(p), places = n_pixels / p->colours;
@@ -220,7 +220,7 @@ decode(drawing *d, dop_drawing *out)
 }
 
 static dop_status
-allocate(drawing *d)
+allocate_drawing(drawing *d)
 {
     d->x = calloc(6 * d->n, sizeof *d->x);
     d->time = calloc(d->plan->times, sizeof *d->time);
@@ -251,7 +251,7 @@ go_on(const dop_draw_options *o, uint32_t step_of, uint32_t n, dop_diag *diag)
                : DOP_FAIL(diag, DOP_E_CANCELLED, "the drawing was stopped");
 }
 
-/* Latents of the picture to begin with, times the model's scaling, to d->x: the means that the encoder gives. */
+/* Encodes the initial image: d->x gets the encoder's means, scaled for the model. */
 static dop_status
 read_init(drawing *d, const dop_draw_options *o)
 {
@@ -276,9 +276,9 @@ error:
     return st;
 }
 
-/* The latents that the first step begins with: noise, added to those of a picture where there is one. */
+/* Sets the initial latents: noise, added to those of the initial image if there is one. */
 static dop_status
-begin(drawing *d, const dop_draw_options *o)
+begin_drawing(drawing *d, const dop_draw_options *o)
 {
     dop_status st = o->init ? read_init(d, o) : DOP_OK;
     dop_sampler_noise(&d->sampler, d->given, d->n);
@@ -290,25 +290,25 @@ begin(drawing *d, const dop_draw_options *o)
 }
 
 static dop_status
-draw(drawing *d, const dop_draw_options *o, dop_drawing *out)
+run_drawing(drawing *d, const dop_draw_options *o, dop_drawing *out)
 {
-    DOP_RETURN_IF_ERROR(allocate(d));
-    DOP_RETURN_IF_ERROR(read_text(d, o->text, PROMPT));
+    DOP_RETURN_IF_ERROR(allocate_drawing(d));
+    DOP_RETURN_IF_ERROR(read_draw_text(d, o->text, PROMPT));
     if (d->guidance != 1)
-        DOP_RETURN_IF_ERROR(read_text(d, o->negative, NEGATIVE));
-    DOP_RETURN_IF_ERROR(begin(d, o));
+        DOP_RETURN_IF_ERROR(read_draw_text(d, o->negative, NEGATIVE));
+    DOP_RETURN_IF_ERROR(begin_drawing(d, o));
     for (uint32_t i = 0; i < d->sampler.n_steps; i++) {
         DOP_RETURN_IF_ERROR(go_on(o, i, d->sampler.n_steps, d->diag));
-        DOP_RETURN_IF_ERROR(step(d, i));
+        DOP_RETURN_IF_ERROR(step_drawing(d, i));
     }
     DOP_RETURN_IF_ERROR(go_on(o, d->sampler.n_steps, d->sampler.n_steps, d->diag));
-    return decode(d, out);
+    return decode_drawing(d, out);
 }
 
-/* Resolves the options; `out` gets what is used. */
+/* Checks the options and resolves defaults. */
 static dop_status
-settle(const dop_model *model, const dop_draw_options *o, dop_diag *diag, dop_draw_sampler *out_sampler,
-       double *out_guidance)
+settle_draw_options(const dop_model *model, const dop_draw_options *o, dop_diag *diag, dop_draw_sampler *out_sampler,
+                    double *out_guidance)
 {
     const dop_plan_draw *p = model->plan.draw;
     if (!p)
@@ -352,7 +352,7 @@ dop_draw_check(const dop_model *model, const dop_draw_options *options, dop_diag
 {
     dop_draw_sampler *sampler = calloc(1, sizeof *sampler);
     double guidance;
-    const dop_status st = sampler ? settle(model, options, diag, sampler, &guidance) : DOP_NO_MEMORY(diag);
+    const dop_status st = sampler ? settle_draw_options(model, options, diag, sampler, &guidance) : DOP_NO_MEMORY(diag);
     free(sampler);
     return st;
 }
@@ -366,13 +366,13 @@ dop_draw_picture(dop_model *model, const dop_draw_options *options, dop_diag *di
     if (!d)
         return DOP_NO_MEMORY(diag);
     *d = (drawing){.m = model, .plan = model->plan.draw, .diag = diag};
-    dop_status st = settle(model, options, diag, &d->sampler, &d->guidance);
+    dop_status st = settle_draw_options(model, options, diag, &d->sampler, &d->guidance);
     if (st == DOP_OK) {
         d->n = dop_draw_latents(d->plan);
         st = dop_text_of_model(model, diag, &d->text);
     }
     if (st == DOP_OK)
-        st = draw(d, options, out_drawing);
+        st = run_drawing(d, options, out_drawing);
     if (st == DOP_OK)
         *out_drawing = (dop_drawing){.width = d->plan->width * d->plan->scale,
                                      .height = d->plan->height * d->plan->scale,

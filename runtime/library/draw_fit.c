@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Cuts a picture to the largest part around its middle that has the shape of width x height, in place. */
+/* Crops an image in place to the largest centered part with the aspect ratio of width x height. */
 static void
 cut_to_shape(dop_picture *p, uint32_t width, uint32_t height)
 {
@@ -21,11 +21,11 @@ cut_to_shape(dop_picture *p, uint32_t width, uint32_t height)
     p->height = to_h;
 }
 
-/* Decodes a picture, and makes it one of the plan's size; *out_fit is the caller's to finish, whatever comes back.
- * out_size: width and height that it came with. */
+/* Decodes an image and fits it to the plan's size. The caller must finish *out_fit, also after an error. out_size:
+ * original width and height. */
 static dop_status
-fit(const dop_plan_draw *p, const void *bytes, size_t n, dop_budget *budget, dop_diag *diag, dop_picture *out_fit,
-    uint32_t out_size[2])
+fit_picture(const dop_plan_draw *p, const void *bytes, size_t n, dop_budget *budget, dop_diag *diag,
+            dop_picture *out_fit, uint32_t out_size[2])
 {
     const uint32_t width = p->width * p->scale, height = p->height * p->scale;
     dop_picture given = {0};
@@ -36,14 +36,15 @@ fit(const dop_plan_draw *p, const void *bytes, size_t n, dop_budget *budget, dop
     if (st == DOP_OK) {
         cut_to_shape(&given, width, height);
         st = dop_picture_resize(&given, width, height, DOP_FILTER_LANCZOS, DOP_FIXED_PILLOW, budget, diag, out_fit);
-        given.width = out_size[0]; /* what was charged */
+        given.width = out_size[0]; /* original size, as charged to the budget */
         given.height = out_size[1];
     }
     dop_picture_discard(&given, budget);
     return st;
 }
 
-/* A pixel of the plan's size is drawn where one of the mask's pixels that it covers is transparent.  Returns how many are. */
+/* Marks a pixel of the plan's size as drawn if any mask pixel that it covers is transparent. Returns the number of
+ * drawn pixels. */
 static size_t
 find_drawn(const dop_picture *mask, uint32_t width, uint32_t height, uint8_t *out_drawn)
 {
@@ -63,7 +64,8 @@ find_drawn(const dop_picture *mask, uint32_t width, uint32_t height, uint8_t *ou
     return n;
 }
 
-/* Which pixels of the plan's size a mask draws, of a picture that came with `size`; *out_drawn is the caller's (free). */
+/* Computes the drawn pixels, in the plan's size, from the mask of an image of original size `size`. The caller frees
+ * *out_drawn. */
 static dop_status
 fit_mask(const dop_plan_draw *p, const void *bytes, size_t n, const uint32_t size[2], dop_budget *budget,
          dop_diag *diag, uint8_t **out_drawn)
@@ -97,7 +99,7 @@ dop_draw_init_read(const dop_plan_draw *p, const dop_draw_options *o, dop_diag *
     const uint32_t width = p->width * p->scale, height = p->height * p->scale;
     uint32_t size[2];
     *out = (dop_draw_init){0};
-    dop_status st = fit(p, o->init, o->n_init, NULL, diag, &out->picture, size);
+    dop_status st = fit_picture(p, o->init, o->n_init, NULL, diag, &out->picture, size);
     if (st != DOP_OK || !o->mask)
         return st;
     st = fit_mask(p, o->mask, o->n_mask, size, NULL, diag, &out->drawn);
@@ -125,7 +127,7 @@ dop_draw_fit(const dop_model *model, const void *bytes, size_t n, dop_budget *bu
 {
     dop_picture picture = {0};
     dop_status st = DOP_OK;
-    DOP_TRY(fit(model->plan.draw, bytes, n, budget, diag, &picture, out_size));
+    DOP_TRY(fit_picture(model->plan.draw, bytes, n, budget, diag, &picture, out_size));
     DOP_TRY(dop_picture_write_png(&picture, NULL, 0, diag, out_png));
 error:
     dop_picture_discard(&picture, budget);

@@ -1,4 +1,4 @@
-/* Facts about models and plans, as the public header has them. */
+/* Facts about models and plans, for the public header. */
 #include "plan/plan_names.h"
 #include "plan/plan_part.h"
 #include "runtime/model/info.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Adds a size to the list, which is ascending. */
+/* Inserts a size into the ascending list. */
 static void
 add_chunk(dop_facts *f, uint32_t rows)
 {
@@ -122,7 +122,7 @@ fill_plan_facts(const dop_plan *plan, const char *made, dop_diag *diag, dop_plan
     return st;
 }
 
-/* How the plan was made, from its card; the caller frees it.  NULL: memory ran out. */
+/* Returns how the plan was made, from its card; the caller frees it. NULL: out of memory. */
 static char *
 made_of(const dop_plan *plan)
 {

@@ -1,4 +1,4 @@
-/* One loop for whoever writes text: this is the place that decides who picks a token and what ends a text. */
+/* The generation loop: decides where tokens are picked and when a text ends. */
 #include "runtime/library/generation.h"
 #include "runtime/library/text_internal.h"
 #include "runtime/model/model.h"
@@ -24,9 +24,10 @@ dop_picker_finish(dop_picker *picker)
     picker->allowed = NULL;
 }
 
-/* --- making ---------------------------------------------------------------------------------------------------------- */
+/* --- creation
+ * -------------------------------------------------------------------------------------------------------- */
 
-/* Copies the stop texts: pointers, and the bytes behind them, in one allocation. */
+/* Copies the stop texts into one allocation: pointers, then bytes. */
 static char **
 copy_stops(const char *const *stops, size_t n)
 {
@@ -108,16 +109,16 @@ dop_generation_prepare(dop_generation *generation, uint64_t steps, dop_diag *dia
     return DOP_OK;
 }
 
-/* The error of a pick where nothing that the matcher allows is in the vocabulary. */
+/* Reports that the grammar allows no token of the vocabulary. */
 static dop_status
-refuse(dop_generation *g, dop_diag *diag)
+refuse_pick(dop_generation *g, dop_diag *diag)
 {
     g->refused = true;
     dop_diag_clear(diag);
     return DOP_FAIL(diag, DOP_E_INPUT, "no token of the vocabulary goes on with what the grammar wants next");
 }
 
-/* Gives the sequence the matcher's mask (masks) or none, so that the device picks among the allowed ids. */
+/* Sets the matcher's mask (`masks`) or none, so that the device picks among the allowed ids. */
 static dop_status
 set_mask(dop_generation *g, bool masks, dop_diag *diag)
 {
@@ -125,7 +126,7 @@ set_mask(dop_generation *g, bool masks, dop_diag *diag)
         return diag ? diag->code : DOP_E_NOMEM;
     g->mask_ready |= masks;
     dop_status st = dop_sequence_set_mask(g->sequence, masks ? g->mask : NULL, diag);
-    return st == DOP_E_INPUT ? refuse(g, diag) : st;
+    return st == DOP_E_INPUT ? refuse_pick(g, diag) : st;
 }
 
 dop_status
@@ -147,11 +148,11 @@ pick_from(dop_generation *g, dop_picker *picker, const float *logits, const uint
     const float *from = logits;
     bool finite = true;
     dop_status st = DOP_OK;
-    if (g->matcher) { /* logits that the matcher forbids are made infinite, so that the model's own are looked at before */
+    if (g->matcher) { /* the matcher sets logits to -infinity, so check the model's own first */
         finite = dop_logits_largest(logits, vocab) != UINT32_MAX;
         memcpy(picker->allowed, logits, (size_t)vocab * sizeof *logits);
         if ((st = dop_matcher_apply(g->matcher, picker->allowed, vocab, diag)) != DOP_OK)
-            return st == DOP_E_INPUT ? refuse(g, diag) : st;
+            return st == DOP_E_INPUT ? refuse_pick(g, diag) : st;
         from = picker->allowed;
     }
     picker->sampler.params = g->sampling;
@@ -165,7 +166,7 @@ pick_from(dop_generation *g, dop_picker *picker, const float *logits, const uint
 
 /* Advances the matcher by the pick. */
 static dop_status
-follow(dop_generation *g, dop_diag *diag)
+advance_matcher(dop_generation *g, dop_diag *diag)
 {
     g->mask = NULL;
     g->mask_ready = false;
@@ -183,7 +184,7 @@ dop_generation_pick(dop_generation *generation, uint32_t row, dop_picker *picker
         g->pick = dop_step_pick(g->model, row);
     else
         DOP_RETURN_IF_ERROR(dop_step_sample(g->model, row, diag, &g->pick));
-    return follow(g, diag);
+    return advance_matcher(g, diag);
 }
 
 /* --- text and end ---------------------------------------------------------------------------------------------------- */
@@ -217,9 +218,9 @@ is_end_id(const dop_generation *g, uint32_t id)
     return false;
 }
 
-/* Why the text ends with the last token, whose text was pushed. */
+/* Returns why the text ends with the last token, whose text is already pushed. */
 static dop_end
-end_of(const dop_generation *g)
+find_end_reason(const dop_generation *g)
 {
     return is_end_id(g, g->pick)                            ? DOP_END_ID
            : g->output.stopped                              ? DOP_END_STOP_TEXT
@@ -236,20 +237,20 @@ dop_generation_write(dop_generation *generation, dop_diag *diag, size_t *out_fro
     size_t from;
     *out_from = g->output.text.size;
     g->n_written++;
-    /* A model may have more ids than the tokenizer has tokens.  An id that is no token has no text. */
+    /* A model may have more ids than the tokenizer has tokens. Such an id has no text. */
     if (g->tok && g->pick < dop_tokenizer_vocab_size(g->tok) && !is_end_id(g, g->pick) && !g->output.stopped) {
         g->piece.size = 0;
         st = dop_text_stream_push(&g->stream, g->pick, diag, &g->piece);
         if (st == DOP_OK)
             st = push_piece(g, diag, &from);
     }
-    *out_end = end_of(g);
+    *out_end = find_end_reason(g);
     return st == DOP_OK && *out_end != DOP_END_NOT_YET ? dop_generation_flush(g, diag, &from) : st;
 }
 
 /* --- one sequence ---------------------------------------------------------------------------------------------------- */
 
-/* The sampler of a sequence whose picks a matcher follows on the host (dop_sampler_fn). */
+/* dop_sampler_fn of a sequence whose picks a matcher restricts on the host. */
 static dop_status
 pick_for_sequence(void *user, const float *logits, uint32_t vocab, const uint32_t *tokens, size_t n_tokens,
                   dop_diag *diag, uint32_t *out_id)
@@ -257,12 +258,12 @@ pick_for_sequence(void *user, const float *logits, uint32_t vocab, const uint32_
     dop_generation *g = user;
     (void)vocab;
     dop_status st = pick_from(g, &g->own, logits, tokens, n_tokens, diag);
-    if (st == DOP_OK && (st = follow(g, diag)) == DOP_OK)
+    if (st == DOP_OK && (st = advance_matcher(g, diag)) == DOP_OK)
         *out_id = g->pick;
     return st;
 }
 
-/* Does the sequence itself pick among the ids of the matcher's mask?  If not, pick_for_sequence is its sampler and asks the
+/* True if the sequence picks with the matcher's mask. Otherwise pick_for_sequence is its sampler and applies the
  * matcher. */
 static bool
 masks_picks(const dop_generation *g)
@@ -357,7 +358,7 @@ dop_generation_read(dop_generation *generation, const uint32_t *ids, size_t n, d
     return st == DOP_OK && found < n ? dop_sequence_feed(s, ids + found, n - found, diag) : st;
 }
 
-/* The text from a place of the output on. */
+/* Returns the last token with the text from offset `from` on. */
 static dop_generation_token
 token_from(const dop_generation *g, size_t from, dop_end end)
 {
@@ -380,7 +381,7 @@ dop_generation_next(dop_generation *generation, dop_diag *diag, dop_generation_t
     if (st == DOP_OK)
         st = dop_sequence_next(g->sequence, diag, &g->pick);
     if (st == DOP_OK && masks_picks(g))
-        st = follow(g, diag);
+        st = advance_matcher(g, diag);
     if (st == DOP_OK && g->logprobs)
         st = dop_sequence_logprobs(g->sequence, g->n_top, diag, &g->logprobs[0], &g->logprobs[1]);
     if (st == DOP_OK)

@@ -1,4 +1,4 @@
-/* doppler/images.h: pictures of a prompt, from files to rows of steps. */
+/* doppler/images.h: images of a prompt, from files to rows of steps. */
 #include "runtime/library/images.h"
 #include "plan/plan_names.h"
 #include "runtime/model/model_used.h"
@@ -15,12 +15,12 @@
 
 enum { KEEP_BYTES = 256 << 20 };
 
-/* Features that the model has, of a file with this digest. */
+/* Cache entry: features in the model of the file with this digest. */
 typedef struct seen {
-    struct seen *next; /* used less recently */
+    struct seen *next; /* next in order of last use */
     uint64_t digest[2];
-    uint32_t first, n; /* ids */
-    atomic_uint refs;  /* pictures of the caller's */
+    uint32_t first, n; /* ids of the features */
+    atomic_uint refs;  /* number of the caller's images that use them */
     uint64_t bytes;
 } seen;
 
@@ -29,7 +29,7 @@ struct dop_images {
     dop_image_processor processor;
     uint64_t max_pixels, keep_bytes;
     uint32_t depth; /* dop_model_features_depth */
-    seen *list;     /* owned; used most recently first */
+    seen *list;     /* owned; most recently used first */
 };
 
 struct dop_image {
@@ -37,9 +37,9 @@ struct dop_image {
     dop_images *images;
     uint64_t digest[2];
     dop_image_layout layout;
-    float *values; /* owned, prepared; NULL: the picture was seen */
-    seen *seen;    /* NULL: not yet */
-    bool kept;     /* the features were there before this picture was seen */
+    float *values; /* owned: preprocessed pixels; NULL after dop_image_see */
+    seen *seen;    /* cached features; NULL: not computed yet */
+    bool kept;     /* the features were in the cache already */
 };
 
 dop_status
@@ -74,7 +74,7 @@ dop_images_open(dop_model *model, const dop_images_options *options, dop_diag *d
 }
 
 static void
-drop(dop_images *x, seen **at)
+drop_seen_image(dop_images *x, seen **at)
 {
     seen *s = *at;
     *at = s->next;
@@ -86,7 +86,7 @@ void
 dop_images_close(dop_images *images)
 {
     while (images && images->list)
-        drop(images, &images->list);
+        drop_seen_image(images, &images->list);
     free(images);
 }
 
@@ -130,7 +130,8 @@ dop_image_digest(const dop_image *image)
     return image->digest;
 }
 
-/* --- preparing ------------------------------------------------------------------------------------------------------- */
+/* --- preprocessing
+ * ----------------------------------------------------------------------------------------------------- */
 
 dop_status
 dop_image_read_within(const dop_images *images, const void *bytes, size_t n, bool animated, dop_budget *budget,
@@ -181,33 +182,34 @@ dop_image_close(dop_image *image)
 {
     if (!image || atomic_fetch_sub(&image->owners, 1) > 1)
         return;
-    if (image->seen) /* which the model's thread may free as soon as nobody has it */
+    if (image->seen) /* after this the model's thread may free it */
         atomic_fetch_sub(&image->seen->refs, 1);
     free(image->values);
     free(image);
 }
 
-/* --- the vision part ------------------------------------------------------------------------------------------------- */
+/* --- vision encoder
+ * ---------------------------------------------------------------------------------------------------- */
 
-/* What the program `image` is given. */
+/* Inputs of the program `image`. */
 typedef struct inputs {
     dop_value values[DOP_PART_MAX_VALUES + 1];
-    bool borrowed[DOP_PART_MAX_VALUES + 1]; /* the data is the picture's; else owned */
+    bool borrowed[DOP_PART_MAX_VALUES + 1]; /* the image owns the data; otherwise owned here */
     size_t n;
 } inputs;
 
 static void *
-add(inputs *in, const char *name, size_t n)
+add_image_input(inputs *in, const char *name, size_t n)
 {
     uint32_t *data = calloc(n, sizeof *data);
     in->values[in->n++] = (dop_value){name, data, n};
     return data;
 }
 
-/* The values of an input for a row of a tile, which is patch `patch`, or the row that is no patch. */
+/* Writes one input value of a tile's row; row NULL: the class row, which is no patch. */
 static void
-fill_row(const dop_image_tile *x, const char *name, const dop_image_row *row, uint32_t n_places, uint32_t *data,
-         size_t at)
+fill_image_row(const dop_image_tile *x, const char *name, const dop_image_row *row, uint32_t n_places, uint32_t *data,
+               size_t at)
 {
     const uint32_t n = x->grid_width * x->grid_height, patch = row ? row->patch : n, place_y = patch / x->grid_width,
                    place_x = patch % x->grid_width;
@@ -233,17 +235,18 @@ fill_row(const dop_image_tile *x, const char *name, const dop_image_row *row, ui
     memcpy(data + 4 * at, name[0] == 'c' ? (const void *)corners : (const void *)shares, sizeof corners);
 }
 
-/* An input by its name, of all tiles one after the other. */
+/* Adds one input by name, for all tiles in sequence. */
 static bool
-fill(const dop_image *x, const char *name, size_t row_values, const dop_image_row *rows, inputs *in)
+fill_image_input(const dop_image *x, const char *name, size_t row_values, const dop_image_row *rows, inputs *in)
 {
     const dop_plan_program *image = dop_plan_program_of(&x->images->model->plan, DOP_SCHED_IMAGE);
-    if (strcmp(name, "patches") == 0 && image->class_row == 0) { /* as they were prepared */
+    if (strcmp(name, "patches") == 0 && image->class_row == 0) { /* use the preprocessed pixels without a copy */
         in->borrowed[in->n] = true;
         in->values[in->n++] = (dop_value){name, x->values, x->layout.rows * row_values};
         return true;
     }
-    uint32_t *data = add(in, name, ((size_t)x->layout.rows + x->layout.n_tiles * image->class_row) * row_values);
+    uint32_t *data =
+        add_image_input(in, name, ((size_t)x->layout.rows + x->layout.n_tiles * image->class_row) * row_values);
     if (!data)
         return false;
     for (uint32_t i = 0; i < x->layout.n_tiles; i++) {
@@ -254,7 +257,7 @@ fill(const dop_image *x, const char *name, size_t row_values, const dop_image_ro
             continue;
         }
         for (size_t k = 0; k < n + image->class_row; k++)
-            fill_row(&t, name, k < n ? &rows[t.first_row + k] : NULL, image->n_places, data, first + k);
+            fill_image_row(&t, name, k < n ? &rows[t.first_row + k] : NULL, image->n_places, data, first + k);
     }
     return true;
 }
@@ -264,7 +267,7 @@ make_inputs(const dop_image *x, const dop_image_row *rows, inputs *in)
 {
     const dop_plan *plan = &x->images->model->plan;
     const dop_plan_program *image = dop_plan_program_of(plan, DOP_SCHED_IMAGE);
-    uint32_t n, *lengths = add(in, "lengths", x->layout.n_tiles);
+    uint32_t n, *lengths = add_image_input(in, "lengths", x->layout.n_tiles);
     const uint32_t *of = dop_used_of(&x->images->model->used, DOP_SCHED_IMAGE, DOP_ORDER_BARRIERS, &n);
     bool ok = lengths != NULL;
     for (uint32_t i = 0; i < x->layout.n_tiles && ok; i++) {
@@ -274,12 +277,12 @@ make_inputs(const dop_image *x, const dop_image_row *rows, inputs *in)
     for (uint32_t i = 0; i < plan->n_crossings && ok && n > 0 && in->n < DOP_PART_MAX_VALUES; i++) {
         const dop_plan_crossing *c = &plan->crossings[i];
         if (c->schedule == of[0] && c->way == DOP_CROSSING_RECEIVED)
-            ok = fill(x, dop_plan_string(plan, c->name), (size_t)(c->row_bytes / sizeof(float)), rows, in);
+            ok = fill_image_input(x, dop_plan_string(plan, c->name), (size_t)(c->row_bytes / sizeof(float)), rows, in);
     }
     return ok;
 }
 
-/* Features in reading order, from those in the order of rows. */
+/* Copies features from row order to reading order. */
 static void
 put_in_order(const dop_image *x, const dop_image_row *rows, uint32_t width, const float *from, float *out)
 {
@@ -296,9 +299,9 @@ put_in_order(const dop_image *x, const dop_image_row *rows, uint32_t width, cons
     }
 }
 
-/* Runs the program `image`: out_rows f32 [depth][features][width], in the order of rows. */
+/* Runs the program `image`. out_rows: f32 [depth][features][width], in row order. */
 static dop_status
-run(const dop_image *x, const dop_image_row *rows, uint32_t width, float *out_rows, dop_diag *diag)
+run_image_program(const dop_image *x, const dop_image_row *rows, uint32_t width, float *out_rows, dop_diag *diag)
 {
     inputs in = {.n = 0};
     char names[DOP_PART_MAX_VALUES][24] = {"features"};
@@ -320,9 +323,9 @@ error:
     return st;
 }
 
-/* Replaces features in the order of rows by those in reading order. */
+/* Replaces features in row order by features in reading order. */
 static dop_status
-sort(const dop_image *x, const dop_image_row *rows, uint32_t width, float **io_rows, dop_diag *diag)
+sort_image_features(const dop_image *x, const dop_image_row *rows, uint32_t width, float **io_rows, dop_diag *diag)
 {
     const size_t n = (size_t)x->layout.features * width;
     float *sorted = malloc(x->images->depth * n * sizeof *sorted);
@@ -335,9 +338,9 @@ sort(const dop_image *x, const dop_image_row *rows, uint32_t width, float **io_r
     return DOP_OK;
 }
 
-/* Frees features that no picture has, the least recently used first, until those that are left fit. */
+/* Frees unused features, least recently used first, until the rest fits in keep_bytes. */
 static void
-evict(dop_images *x)
+evict_image_features(dop_images *x)
 {
     for (;;) {
         uint64_t bytes = 0;
@@ -349,13 +352,13 @@ evict(dop_images *x)
         }
         if (!last || bytes <= x->keep_bytes)
             return;
-        drop(x, last);
+        drop_seen_image(x, last);
     }
 }
 
-/* Finds the features of the picture's file, and makes them those used last. */
+/* Finds the cached features of the image's file, and marks them as most recently used. */
 static seen *
-find(dop_images *x, const dop_image *image)
+find_seen_image(dop_images *x, const dop_image *image)
 {
     for (seen **at = &x->list; *at; at = &(*at)->next) {
         seen *s = *at;
@@ -370,7 +373,7 @@ find(dop_images *x, const dop_image *image)
 }
 
 static dop_status
-make(dop_image *image, dop_diag *diag)
+make_image_features(dop_image *image, dop_diag *diag)
 {
     dop_images *x = image->images;
     const uint32_t width = x->model->plan.model->hidden, merge = x->processor.merge;
@@ -381,10 +384,10 @@ make(dop_image *image, dop_diag *diag)
     seen *s = calloc(1, sizeof *s);
     dop_status st = DOP_OK;
     DOP_TRY(made && s ? dop_image_rows(&x->processor, &image->layout, diag, &rows) : DOP_NO_MEMORY(diag));
-    DOP_TRY(run(image, rows, width, made, diag));
+    DOP_TRY(run_image_program(image, rows, width, made, diag));
     if (x->processor.window > 0)
-        /* else rows are in reading order */
-        DOP_TRY(sort(image, rows, width, &made, diag));
+        /* otherwise rows are in reading order already */
+        DOP_TRY(sort_image_features(image, rows, width, &made, diag));
     DOP_TRY(dop_features_take(x->model, &made, image->layout.features, one ? image->layout.grid_height / merge : 0,
                               one ? image->layout.grid_width / merge : 0, diag, &s->first));
     memcpy(s->digest, image->digest, sizeof s->digest);
@@ -407,16 +410,16 @@ dop_image_see(dop_image *image, dop_diag *diag)
     if (image->seen)
         return DOP_OK;
     dop_status st = DOP_OK;
-    image->seen = find(image->images, image);
+    image->seen = find_seen_image(image->images, image);
     image->kept = image->seen != NULL;
     if (!image->seen)
-        st = make(image, diag);
+        st = make_image_features(image, diag);
     if (st != DOP_OK)
         return st;
     atomic_fetch_add(&image->seen->refs, 1);
     free(image->values);
     image->values = NULL;
-    evict(image->images);
+    evict_image_features(image->images);
     return DOP_OK;
 }
 
@@ -437,7 +440,7 @@ error:
     return st;
 }
 
-/* The next mark of a picture in text[at .. n); n: there is none. */
+/* Returns the position of the next placeholder in text[at .. n); n if there is none. */
 static size_t
 next_mark(const char *text, size_t n, size_t at, const char *mark, size_t n_mark)
 {
@@ -463,9 +466,9 @@ count_marks(const dop_images *images, const char *text, size_t n)
     return count;
 }
 
-/* Hands the bytes to the caller, or frees them. */
+/* Passes the bytes to the caller, or frees them on failure. */
 static dop_status
-give(dop_buf *text, dop_status st, dop_diag *diag, char **out_text, size_t *out_n)
+give_image_text(dop_buf *text, dop_status st, dop_diag *diag, char **out_text, size_t *out_n)
 {
     dop_buf_append(text, "", 1);
     if (st == DOP_OK && text->failed)
@@ -493,7 +496,7 @@ dop_images_mark(const dop_images *images, const char *text, size_t n, size_t n_i
         dop_buf_puts(&out, images->processor.after);
     }
     dop_buf_append(&out, text, n);
-    return give(&out, DOP_OK, diag, out_text, out_n);
+    return give_image_text(&out, DOP_OK, diag, out_text, out_n);
 }
 
 dop_status
@@ -520,7 +523,7 @@ dop_images_expand(const dop_images *images, const char *text, size_t n, dop_imag
         st = put_marks(list[used++], &out, diag);
         from = at + n_mark;
     }
-    return give(&out, st, diag, out_text, out_n);
+    return give_image_text(&out, st, diag, out_text, out_n);
 }
 
 bool

@@ -1,4 +1,4 @@
-/* Opens a model: everything that happens before the first token. */
+/* Opens a model: everything before the first token. */
 #include "plan/plan_names.h"
 #include "plan/plan_part.h"
 #include "plan/plan_ranges.h"
@@ -19,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Appends why the device cannot run a profile, nothing when it can. */
+/* Appends why the device cannot run a profile, or nothing if it can. */
 static dop_status
 try_profile(dop_model *m, const dop_device_info *info, uint32_t profile, uint32_t orderings, dop_used *out,
             dop_diag *diag, dop_buf *why)
@@ -39,7 +39,7 @@ try_profile(dop_model *m, const dop_device_info *info, uint32_t profile, uint32_
     return why->failed ? DOP_NO_MEMORY(diag) : DOP_OK;
 }
 
-/* Includes the other orderings only where they may and can be used, so that nothing is created that will not be used. */
+/* Adds other orderings only if they are allowed and supported, so that nothing unused is created. */
 static dop_status
 try_orderings(dop_model *m, const dop_device_info *info, uint32_t profile, dop_ordering ordering, dop_used *out,
               dop_diag *diag, dop_buf *why)
@@ -63,7 +63,7 @@ try_orderings(dop_model *m, const dop_device_info *info, uint32_t profile, dop_o
     return st;
 }
 
-/* The first profile that the device can run; without one, what is missing for each. */
+/* Chooses the first profile that the device can run. Otherwise the error lists what is missing for each. */
 static dop_status
 choose_profile(dop_model *m, const dop_device_info *info, dop_ordering ordering, dop_used *out, dop_diag *diag)
 {
@@ -97,7 +97,7 @@ choose_profile(dop_model *m, const dop_device_info *info, dop_ordering ordering,
     return st;
 }
 
-/* The thread that checks the digests of the weights, from the moment the plan is open. */
+/* Thread that checks the digests of the weights while the model is opened. */
 typedef struct verification {
     dop_model *m;
     _Atomic bool stop;
@@ -127,7 +127,7 @@ show_device(const dop_device_info *d, dop_device_fn *fn, void *user, dop_diag *d
     if (line.failed) {
         st = DOP_NO_MEMORY(diag);
     } else {
-        line.data[line.size - 1] = 0; /* without the line's newline */
+        line.data[line.size - 1] = 0; /* without the newline */
         const dop_device_facts facts = {.number = d->index,
                                         .name = d->caps.name,
                                         .driver = d->caps.driver,
@@ -170,7 +170,7 @@ open_device(dop_model *m, const dop_open_options *o, dop_diag *diag)
     return st;
 }
 
-/* The default number of steps in one submission. */
+/* Returns the default number of steps per submission. */
 static uint32_t
 steps_at_once(const dop_model *m)
 {
@@ -202,7 +202,7 @@ open_host(dop_model *m, const dop_open_options *o, dop_diag *diag)
     return DOP_OK;
 }
 
-/* The schedules that opening waits for. */
+/* Marks the schedules that opening waits for. */
 static dop_status
 choose_first(dop_model *m, const dop_open_options *o, bool **out_first, dop_diag *diag)
 {
@@ -236,7 +236,7 @@ error:
 }
 
 static dop_status
-allocate(dop_model *m, dop_diag *diag)
+allocate_model_memory(dop_model *m, dop_diag *diag)
 {
     uint32_t span = dop_spans_begin(&m->spans, "memory");
     dop_status st = dop_memory_allocate(&m->memory, &m->plan, diag);
@@ -244,11 +244,11 @@ allocate(dop_model *m, dop_diag *diag)
     return st;
 }
 
-/* Creating pipelines and reading weights need only the device, so memory is allocated while both are running.  Where device
- * memory is host memory, allocating takes no time, and a driver whose compiler runs out of memory may crash, so there it
- * comes first. */
+/* Loads in parallel: pipelines and weights need only the device, so memory is allocated while both are in progress. On
+ * software devices allocation is instant, and it comes first because a driver's compiler that runs out of memory may
+ * crash. */
 static dop_status
-load(dop_model *m, const dop_open_options *o, uint32_t threads, const bool *first, dop_diag *diag)
+load_opened_model(dop_model *m, const dop_open_options *o, uint32_t threads, const bool *first, dop_diag *diag)
 {
     const dop_memory_use use = {m->used.slots, m->used.schedules, m->used.n,
                                 o->separate_memory ? DOP_SHARING_OFF : DOP_SHARING_AUTO, 0};
@@ -256,12 +256,12 @@ load(dop_model *m, const dop_open_options *o, uint32_t threads, const bool *firs
     bool early = m->device.info.caps.cpu && m->memory.shared;
     double start = dop_now_ms();
     if (st == DOP_OK && early)
-        st = allocate(m, diag);
+        st = allocate_model_memory(m, diag);
     if (st != DOP_OK || (st = dop_model_start_pipelines(m, first, o, threads, diag)) != DOP_OK ||
         (st = dop_upload_start(&m->device, &m->plan, &m->memory, threads, &m->spans, diag, &m->upload)) != DOP_OK)
         return st;
     if (!early)
-        st = allocate(m, diag);
+        st = allocate_model_memory(m, diag);
     if (st != DOP_OK || (st = make_first(m, first, diag)) != DOP_OK)
         return st;
     m->info.pipelines_ms = dop_now_ms() - start;
@@ -276,7 +276,7 @@ load(dop_model *m, const dop_open_options *o, uint32_t threads, const bool *firs
     return st;
 }
 
-/* Where a plan is. */
+/* Location of a plan. */
 typedef struct source {
     const char *path;   /* NULL: in memory */
     const void *memory; /* [size] */
@@ -284,7 +284,7 @@ typedef struct source {
 } source;
 
 static dop_status
-open_plan(dop_model *m, const source *from, const dop_open_options *o, dop_diag *diag)
+open_model_plan(dop_model *m, const source *from, const dop_open_options *o, dop_diag *diag)
 {
     uint32_t span = dop_spans_begin(&m->spans, "plan");
     dop_status st = from->path ? dop_plan_open_part(from->path, o->parts, o->part, diag, &m->plan)
@@ -307,9 +307,9 @@ open_opened(dop_model *m, const dop_open_options *o, dop_diag *diag)
     dop_status st;
     if ((st = open_device(m, o, &mine)) == DOP_OK && (st = open_host(m, o, &mine)) == DOP_OK &&
         (st = choose_first(m, o, &first, &mine)) == DOP_OK)
-        st = load(m, o, threads, first, &mine);
+        st = load_opened_model(m, o, threads, first, &mine);
     free(first);
-    /* Damaged weights may have caused a failure, so they are reported first. */
+    /* Damaged weights may be the cause of another failure, so they are reported first. */
     bool loaded = m->memory.n_blocks > 0 && st != DOP_E_CANCELLED;
     atomic_store(&v.stop, st != DOP_OK && !loaded);
     if (v.started)
@@ -324,7 +324,7 @@ open_opened(dop_model *m, const dop_open_options *o, dop_diag *diag)
     return damaged ? v.st : st;
 }
 
-/* Sets up the pool of pages. */
+/* Initializes the page pool. */
 static dop_status
 open_pages(dop_model *m, dop_diag *diag)
 {
@@ -337,7 +337,7 @@ open_pages(dop_model *m, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Sets which part of a plan a rank opens, and on which device; steps of parts are ordered by barriers, and none runs ahead. */
+/* Sets the part of the plan and the device for this rank. */
 static void
 choose_part(const dop_wire *wire, dop_open_options *out)
 {
@@ -348,9 +348,9 @@ choose_part(const dop_wire *wire, dop_open_options *out)
     out->nth_device = wire->local;
 }
 
-/* Numbers that no device and no clock could follow. */
+/* Checks the range of numeric options. */
 static dop_status
-check_numbers(const dop_open_options *o, dop_diag *diag)
+check_open_numbers(const dop_open_options *o, dop_diag *diag)
 {
     if ((unsigned)o->ordering > DOP_ORDERING_PERSISTENT)
         return DOP_FAIL(diag, DOP_E_USAGE, "there is no ordering %d", (int)o->ordering);
@@ -373,14 +373,14 @@ open_source(const source *from, const dop_open_options *options, dop_diag *diag,
     m->loader.driver.process = getpid();
     if (options)
         own = *options;
-    if ((st = check_numbers(o, diag)) != DOP_OK)
+    if ((st = check_open_numbers(o, diag)) != DOP_OK)
         goto error;
     if (own.wire)
         choose_part(own.wire, &own);
     m->log = o->log;
     m->loader.progress = o->progress;
     m->no_scoring = o->no_scoring;
-    if ((st = open_plan(m, from, o, diag)) != DOP_OK ||
+    if ((st = open_model_plan(m, from, o, diag)) != DOP_OK ||
         (o->wire && (st = dop_ranks_start(m, from->path, o, diag)) != DOP_OK) ||
         (st = open_opened(m, o, diag)) != DOP_OK)
         goto error;
@@ -435,7 +435,7 @@ dop_model_open_memory(const void *plan, size_t size, const dop_open_options *opt
 dop_status
 dop_model_open_fd(int fd, const dop_open_options *options, dop_diag *diag, dop_model **out_model)
 {
-    char path[32]; /* the file itself, also where it has no name any more */
+    char path[32]; /* also works if the file has been unlinked */
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     dop_diag_clear(diag);
     *out_model = NULL;
@@ -450,7 +450,7 @@ dop_model_open_part(const char *path, const dop_open_options *options, const dop
 {
     dop_open_options o = *options;
     o.wire = NULL;
-    o.checkpoints = 0; /* rank 0 says how many, and keeps states of all parts */
+    o.checkpoints = 0; /* rank 0 determines the count, and stores states of all parts */
     o.cache_memory = 0;
     o.prompt_cache = NULL;
     choose_part(wire, &o);
@@ -467,7 +467,7 @@ dop_model_close(dop_model *model)
         return;
     for (uint32_t i = 0; i < DOP_STEP_MAX_SEQUENCES; i++)
         dop_sequence_destroy(model->sequences[i]);
-    dop_pipelines_end(&model->pipelines); /* what is not begun is not needed any more */
+    dop_pipelines_end(&model->pipelines); /* pipelines not started are no longer needed */
     dop_ranks_end(model);
     dop_adapters_finish(model);
     free(model->step.kept);
@@ -477,7 +477,7 @@ dop_model_close(dop_model *model)
     dop_restore_points_finish(model);
     dop_pages_finish(&model->pages);
     dop_upload_destroy(model->upload);
-    /* A device that was only slow has finished by now, so that everything can be freed. */
+    /* If a device was only slow, it has finished by now and everything can be freed. */
     if (model->device.hung && model->replay.timeline && dop_replay_is_idle(&model->replay))
         model->device.hung = false;
     dop_replay_destroy(&model->replay);
@@ -487,8 +487,7 @@ dop_model_close(dop_model *model)
     const bool hung = model->device.hung;
     dop_device_destroy(&model->device);
     if (hung)
-        memset(&model->instance.handle, 0,
-               sizeof model->instance.handle); /* the hung device still exists, and needs its instance */
+        memset(&model->instance.handle, 0, sizeof model->instance.handle); /* a hung device still needs its instance */
     dop_instance_destroy(&model->instance);
     free(model->loader.ready);
     free(model->loader.run);

@@ -17,9 +17,9 @@ dop_output_finish(dop_output *out)
     dop_buf_finish(&out->text);
 }
 
-/* Offset of the first stop text in the held text, and its index; its size when there is none. */
+/* Returns the offset of the first stop text in the held text, or the held size if there is none. */
 static size_t
-find_stop(const dop_output *out, size_t *out_index)
+find_held_stop(const dop_output *out, size_t *out_index)
 {
     size_t first = out->held.size;
     for (size_t i = 0; i < out->n_stops; i++) {
@@ -34,7 +34,7 @@ find_stop(const dop_output *out, size_t *out_index)
     return first;
 }
 
-/* Length of the longest end of the held text that starts a stop text. */
+/* Returns the length of the longest suffix of the held text that is a prefix of a stop text. */
 static size_t
 stop_prefix(const dop_output *out)
 {
@@ -50,9 +50,9 @@ stop_prefix(const dop_output *out)
 }
 
 static dop_status
-release(dop_output *out, size_t keep, dop_diag *diag)
+release_held_text(dop_output *out, size_t keep, dop_diag *diag)
 {
-    size_t index = 0, stop = find_stop(out, &index), n = out->held.size - keep;
+    size_t index = 0, stop = find_held_stop(out, &index), n = out->held.size - keep;
     if (stop < out->held.size) {
         out->stopped = true;
         out->stop = index;
@@ -77,7 +77,7 @@ dop_output_push(dop_output *out, const char *bytes, size_t n, dop_diag *diag, si
         return DOP_OK;
     if (n > 0)
         dop_buf_append(&out->held, bytes, n);
-    return release(out, stop_prefix(out), diag);
+    return release_held_text(out, stop_prefix(out), diag);
 }
 
 dop_status
@@ -86,5 +86,5 @@ dop_output_end(dop_output *out, dop_diag *diag, size_t *out_from)
     *out_from = out->text.size;
     if (out->stopped)
         return DOP_OK;
-    return release(out, 0, diag);
+    return release_held_text(out, 0, diag);
 }

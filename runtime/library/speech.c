@@ -1,4 +1,4 @@
-/* What a model of speech needs to know of its vocabulary. */
+/* Special and suppressed tokens of a speech model's vocabulary. */
 #include "runtime/library/speech.h"
 #include "media/audio.h"
 
@@ -21,11 +21,11 @@ error:
     return st;
 }
 
-enum { TIMES = 1501 /* from 0 to 30 s */ };
+enum { TIMES = 1501 /* 0 to 30 s in steps of 0.02 s */ };
 
-/* The id of a text that is one special token; UINT32_MAX: there is none. */
+/* Finds the id of a special token; UINT32_MAX: not in the vocabulary. */
 static dop_status
-id_of(const dop_text *text, const char *name, dop_diag *diag, uint32_t *out)
+find_special_id(const dop_text *text, const char *name, dop_diag *diag, uint32_t *out)
 {
     uint32_t *ids = NULL;
     size_t n = 0;
@@ -58,9 +58,9 @@ find_tokens(dop_speech *s, dop_diag *diag)
         {{"<|startoflm|>", NULL}, &t->lm, false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        DOP_RETURN_IF_ERROR(id_of(s->text, rows[i].names[0], diag, rows[i].to));
+        DOP_RETURN_IF_ERROR(find_special_id(s->text, rows[i].names[0], diag, rows[i].to));
         if (*rows[i].to == UINT32_MAX && rows[i].names[1])
-            DOP_RETURN_IF_ERROR(id_of(s->text, rows[i].names[1], diag, rows[i].to));
+            DOP_RETURN_IF_ERROR(find_special_id(s->text, rows[i].names[1], diag, rows[i].to));
         if (*rows[i].to == UINT32_MAX && rows[i].needed)
             return DOP_FAIL(diag, DOP_E_INPUT, "the vocabulary has no token %s, as models of speech have",
                             rows[i].names[0]);
@@ -73,10 +73,11 @@ find_tokens(dop_speech *s, dop_diag *diag)
     for (uint32_t i = 0; i < DOP_N_LANGUAGES; i++) {
         char name[16];
         snprintf(name, sizeof name, "<|%s|>", dop_language_at(i)->code);
-        DOP_RETURN_IF_ERROR(id_of(s->text, name, diag, &s->language_ids[i]));
+        DOP_RETURN_IF_ERROR(find_special_id(s->text, name, diag, &s->language_ids[i]));
         known += s->language_ids[i] != UINT32_MAX;
     }
-    /* English-only models have these tokens and were never trained on them; they are known by the first special token, 50256. */
+    /* English-only models have these tokens but were not trained on them. They are recognized by their end token,
+     * 50256. */
     t->languages = known > 0 && t->transcribe != UINT32_MAX && t->eot != 50256;
     return DOP_OK;
 }
@@ -88,8 +89,8 @@ add_id(uint32_t *ids, size_t *n, uint32_t id)
         ids[(*n)++] = id;
 }
 
-/* Adds tokens of signs that are not spoken, which models write for sounds and speakers; files that state none leave that to the
- * vocabulary. */
+/* Suppresses symbols that are not spoken, which models write for sounds and speakers. Used if the model's files list no
+ * suppressed tokens. */
 static dop_status
 add_signs(dop_speech *s, dop_diag *diag)
 {
@@ -185,7 +186,7 @@ find_suppressed(dop_speech *s, dop_diag *diag)
     if (m == 0) {
         uint32_t space = UINT32_MAX;
         if (st == DOP_OK)
-            st = id_of(s->text, " ", diag, &space);
+            st = find_special_id(s->text, " ", diag, &space);
         add_id(s->at_first, &s->n_at_first, space);
         add_id(s->at_first, &s->n_at_first, t->eot);
     }

@@ -1,5 +1,5 @@
-/* A transcription under way: the windows of the audio, what leads them, and the segments that come of them.  Reference: openai/whisper,
- * transcribe.py. */
+/* Transcription in progress: windows of the audio, context from earlier windows, and segments. Reference:
+ * openai/whisper, transcribe.py. */
 #include "base/os/clock.h"
 #include "media/audio.h"
 #include "runtime/library/speech.h"
@@ -12,33 +12,33 @@
 #include <strings.h>
 #include <zlib.h>
 
-enum { FRAMES_OF_TIME = 2, FRAMES_OF_SECOND = DOP_AUDIO_RATE / DOP_AUDIO_HOP }; /* a token of time is 0.02 s */
+enum { FRAMES_OF_TIME = 2, FRAMES_OF_SECOND = DOP_AUDIO_RATE / DOP_AUDIO_HOP }; /* a timestamp token is 0.02 s */
 
-/* A stretch of frames that is written down by itself. */
+/* A window: range of frames that is transcribed separately. */
 typedef struct stretch {
     size_t frame, size;
     bool done;
-    dop_speech_segment *segments; /* owned, [n], until the windows before have theirs */
+    dop_speech_segment *segments; /* owned, [n], until earlier windows have their segments */
     size_t n, cap;
 } stretch;
 
 struct dop_hearing {
     const dop_speech *s;
-    dop_speech_how how; /* language and prompt are not used any more */
+    dop_speech_how how; /* language and prompt are cleared after creation */
     atomic_uint owners;
-    pthread_mutex_t lock; /* of `out` */
+    pthread_mutex_t lock; /* guards `out` */
     dop_transcript out;
     float *mel;
-    size_t frames, heard; /* of mel; of them those of the audio itself */
-    float silence;        /* the value of mel where there is none */
-    uint32_t language;    /* number of dop_language_at; UINT32_MAX: not known yet */
-    uint32_t *before;     /* tokens of earlier windows and of the prompt; owned */
+    size_t frames, heard; /* frames of mel, and how many of them are audio, not padding */
+    float silence;        /* mel value of silence */
+    uint32_t language;    /* index for dop_language_at; UINT32_MAX: not detected yet */
+    uint32_t *before;     /* owned: tokens of the prompt and earlier windows */
     size_t n_before, cap_before;
     stretch *windows;  /* owned */
-    uint32_t n, cap;   /* windows */
-    uint32_t begun;    /* of them */
-    uint32_t told;     /* of them: their segments are part of the transcript */
-    size_t next_frame; /* one after the other: where the next window begins */
+    uint32_t n, cap;   /* number and capacity of windows */
+    uint32_t begun;    /* number of windows started */
+    uint32_t told;     /* number of windows whose segments are in the transcript */
+    size_t next_frame; /* start of the next window, if windows are transcribed one by one */
     size_t cap_segments;
     dop_buf text;
 };
@@ -50,12 +50,13 @@ dop_speech_how_init(dop_speech_how *how)
 }
 
 static dop_status
-no_memory(dop_diag *diag)
+fail_hearing_memory(dop_diag *diag)
 {
     return DOP_NO_MEMORY(diag);
 }
 
-/* --- making -------------------------------------------------------------------------------------------------------------- */
+/* --- creation
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static dop_status
 keep_before(dop_hearing *h, const uint32_t *ids, size_t n, dop_diag *diag)
@@ -64,7 +65,7 @@ keep_before(dop_hearing *h, const uint32_t *ids, size_t n, dop_diag *diag)
         const size_t cap = 2 * (h->n_before + n);
         uint32_t *p = realloc(h->before, cap * sizeof *p);
         if (!p)
-            return no_memory(diag);
+            return fail_hearing_memory(diag);
         h->before = p;
         h->cap_before = cap;
     }
@@ -81,7 +82,7 @@ keep_prompt(dop_hearing *h, const char *prompt, dop_diag *diag)
     size_t n = 0;
     char *text = malloc(strlen(prompt) + 2);
     if (!text)
-        return no_memory(diag);
+        return fail_hearing_memory(diag);
     sprintf(text, " %s", prompt + strspn(prompt, " \n\t"));
     dop_status st = dop_text_encode(h->s->text, text, strlen(text), 0, diag, &ids, &n);
     free(text);
@@ -117,7 +118,7 @@ add_window(dop_hearing *h, size_t frame, size_t size, dop_diag *diag)
         const uint32_t cap = h->cap ? 2 * h->cap : 16;
         stretch *p = realloc(h->windows, cap * sizeof *p);
         if (!p)
-            return no_memory(diag);
+            return fail_hearing_memory(diag);
         h->windows = p;
         h->cap = cap;
     }
@@ -125,9 +126,9 @@ add_window(dop_hearing *h, size_t frame, size_t size, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Where it is quietest among the frames [from, end): the middle of the fifth of a second with the least sum of values. */
+/* Returns the quietest frame of [from, end): the middle of the 0.2 s with the smallest sum of values. */
 static size_t
-quietest(const dop_hearing *h, size_t from, size_t end)
+find_quietest_frame(const dop_hearing *h, size_t from, size_t end)
 {
     enum { WIDTH = FRAMES_OF_SECOND / 5 };
     const uint32_t bins = h->s->facts.bins;
@@ -146,7 +147,7 @@ quietest(const dop_hearing *h, size_t from, size_t end)
     return best;
 }
 
-/* Cuts all of the audio into windows, each of which ends where it is quiet in its last third. */
+/* Cuts all the audio into windows. Each ends at the quietest point of its last third. */
 static dop_status
 cut_windows(dop_hearing *h, dop_diag *diag)
 {
@@ -154,7 +155,7 @@ cut_windows(dop_hearing *h, dop_diag *diag)
     for (size_t frame = 0, size; frame < h->heard; frame += size) {
         size = h->heard - frame;
         if (size > most)
-            size = quietest(h, frame + most - most / 3, frame + most) - frame;
+            size = find_quietest_frame(h, frame + most - most / 3, frame + most) - frame;
         DOP_RETURN_IF_ERROR(add_window(h, frame, size, diag));
     }
     return DOP_OK;
@@ -167,7 +168,7 @@ dop_hearing_create(const dop_speech *speech, const dop_audio *audio, const dop_s
     dop_hearing *h = calloc(1, sizeof *h);
     *out_hearing = NULL;
     if (!h)
-        return no_memory(diag);
+        return fail_hearing_memory(diag);
     const double begin = dop_now_ms();
     h->s = speech;
     h->how = *how;
@@ -177,12 +178,12 @@ dop_hearing_create(const dop_speech *speech, const dop_audio *audio, const dop_s
                               .text = strdup("")};
     atomic_init(&h->owners, 1);
     pthread_mutex_init(&h->lock, NULL);
-    dop_status st = h->out.text ? choose_language(h, diag) : no_memory(diag);
+    dop_status st = h->out.text ? choose_language(h, diag) : fail_hearing_memory(diag);
     if (st == DOP_OK)
         st = dop_audio_frames(audio, &speech->facts, diag, &h->mel, &h->frames);
     h->heard = (audio->n + DOP_AUDIO_HOP - 1) / DOP_AUDIO_HOP;
     if (st == DOP_OK)
-        h->silence = h->mel[h->frames - 1]; /* behind longer audio there is silence */
+        h->silence = h->mel[h->frames - 1]; /* longer audio is padded with silence */
     if (st == DOP_OK && how->prompt)
         st = keep_prompt(h, how->prompt, diag);
     if (st == DOP_OK)
@@ -239,7 +240,8 @@ dop_transcript_finish(dop_transcript *transcript)
     *transcript = (dop_transcript){0};
 }
 
-/* --- looking ------------------------------------------------------------------------------------------------------------- */
+/* --- accessors
+ * ----------------------------------------------------------------------------------------------------------- */
 
 void
 dop_hearing_lock(dop_hearing *hearing)
@@ -332,11 +334,12 @@ dop_hearing_next(dop_hearing *hearing, uint32_t *out_window)
 {
     dop_hearing *h = hearing;
     const size_t left = h->heard - h->next_frame, most = h->s->facts.frames;
-    if (h->how.together <= 1) { /* the next window begins where the last one has ended */
+    if (h->how.together <= 1) { /* the next window begins where the last one ended */
         if (h->told < h->n || h->next_frame >= h->heard ||
             add_window(h, h->next_frame, left < most ? left : most, NULL) != DOP_OK)
             return false;
-    } else if (h->begun == h->n || (h->begun > 0 && h->language == UINT32_MAX)) { /* the first one tells the language */
+        /* the first window detects the language */
+    } else if (h->begun == h->n || (h->begun > 0 && h->language == UINT32_MAX)) {
         return false;
     }
     *out_window = h->begun++;
@@ -351,21 +354,21 @@ dop_hearing_cut(const dop_hearing *hearing, uint32_t window, float *out_chunk)
     const size_t frames = h->s->facts.frames, next = w->frame + w->size;
     dop_frames_cut(h->mel, h->frames, &h->s->facts, w->frame, out_chunk);
     for (uint32_t b = 0; b < h->s->facts.bins && h->how.together > 1 && next < h->heard; b++)
-        for (size_t i = w->size; i < frames; i++) /* what follows belongs to the next window */
+        for (size_t i = w->size; i < frames; i++) /* the frames after it belong to the next window */
             out_chunk[b * frames + i] = h->silence;
 }
 
 /* --- segments ------------------------------------------------------------------------------------------------------------ */
 
-/* The text of those of the ids that are no special tokens. */
+/* Decodes the ids without special tokens. */
 static dop_status
-text_of(const dop_hearing *h, const uint32_t *ids, size_t n, dop_diag *diag, char **out)
+decode_speech_text(const dop_hearing *h, const uint32_t *ids, size_t n, dop_diag *diag, char **out)
 {
     uint32_t *own = malloc((n + 1) * sizeof *own);
     size_t kept = 0, size;
     *out = NULL;
     if (!own)
-        return no_memory(diag);
+        return fail_hearing_memory(diag);
     for (size_t i = 0; i < n; i++)
         if (ids[i] < h->s->tokens.eot)
             own[kept++] = ids[i];
@@ -374,7 +377,7 @@ text_of(const dop_hearing *h, const uint32_t *ids, size_t n, dop_diag *diag, cha
     return st;
 }
 
-/* How many times shorter zlib makes the text: repetitions make it large. */
+/* Computes the zlib compression ratio of the text; repetitive text has a high ratio. */
 static dop_status
 ratio_of(const char *text, dop_diag *diag, double *out)
 {
@@ -382,7 +385,7 @@ ratio_of(const char *text, dop_diag *diag, double *out)
     uLongf size = compressBound((uLong)n);
     Bytef *packed = malloc(size + 1);
     if (!packed)
-        return no_memory(diag);
+        return fail_hearing_memory(diag);
     const int done = compress(packed, &size, (const Bytef *)text, (uLong)n);
     free(packed);
     *out = done == Z_OK && size > 0 ? (double)n / (double)size : 0;
@@ -396,11 +399,11 @@ dop_hearing_judge(dop_hearing *hearing, dop_attempt *attempt, dop_diag *diag, bo
     dop_attempt *a = attempt;
     *out_failed = false;
     dop_free(a->text);
-    DOP_RETURN_IF_ERROR(text_of(hearing, a->ids, a->n, diag, &a->text));
+    DOP_RETURN_IF_ERROR(decode_speech_text(hearing, a->ids, a->n, diag, &a->text));
     DOP_RETURN_IF_ERROR(ratio_of(a->text, diag, &a->ratio));
     const bool unlikely = a->avg_logprob < how->worst_logprob;
     if (!(unlikely && a->no_speech > how->silence))
-        /* else it is silence */
+        /* otherwise it is silence */
         *out_failed = unlikely || a->ratio > how->worst_ratio;
     return DOP_OK;
 }
@@ -412,7 +415,7 @@ add_segment(dop_hearing *h, stretch *w, const dop_attempt *a, double start, doub
     const double offset = (double)w->frame / FRAMES_OF_SECOND;
     char *text = NULL;
     uint32_t *own = malloc((n + 1) * sizeof *own);
-    dop_status st = own ? text_of(h, ids, n, diag, &text) : no_memory(diag);
+    dop_status st = own ? decode_speech_text(h, ids, n, diag, &text) : fail_hearing_memory(diag);
     const char *c = text ? text : "";
     c += strspn(c, " \n\t\r");
     if (st == DOP_OK && *c && end > start && w->n == w->cap) {
@@ -422,10 +425,10 @@ add_segment(dop_hearing *h, stretch *w, const dop_attempt *a, double start, doub
             w->segments = p;
             w->cap = cap;
         } else {
-            st = no_memory(diag);
+            st = fail_hearing_memory(diag);
         }
     }
-    if (st != DOP_OK || !*c || end <= start) { /* nothing was said */
+    if (st != DOP_OK || !*c || end <= start) { /* empty segment */
         free(own);
         dop_free(text);
         return st;
@@ -444,8 +447,8 @@ add_segment(dop_hearing *h, stretch *w, const dop_attempt *a, double start, doub
     return DOP_OK;
 }
 
-/* Cuts a window's tokens at its pairs of times.  *out_frames: after how many frames the next window begins, where windows follow each
- * other.  *out_used: the tokens of segments. */
+/* Splits a window's tokens into segments at pairs of timestamps. *out_frames: offset of the next window, if windows
+ * follow each other. *out_used: number of tokens in segments. */
 static dop_status
 cut_segments(dop_hearing *h, stretch *w, const dop_attempt *a, dop_diag *diag, size_t *out_frames, size_t *out_used)
 {
@@ -462,14 +465,14 @@ cut_segments(dop_hearing *h, stretch *w, const dop_attempt *a, dop_diag *diag, s
         from = i;
     }
     *out_used = from;
-    if (st == DOP_OK && from > 0 && from < a->n && h->how.together > 1) { /* nobody hears it again */
+    if (st == DOP_OK && from > 0 && from < a->n && h->how.together > 1) { /* no later window covers the rest */
         *out_used = a->n;
         return add_segment(h, w, a, (ids[from] - first) * 0.02, all, ids + from, a->n - from, diag);
     }
     if (st != DOP_OK)
         return st;
     if (from > 0) {
-        /* What follows the last pair of times is heard again, unless the window ends with a time. */
+        /* The tokens after the last pair are transcribed again, unless the window ends with a timestamp. */
         const size_t heard = (size_t)(ids[from - 1] - first) * FRAMES_OF_TIME;
         *out_frames = single || heard == 0 ? w->size : heard;
         return DOP_OK;
@@ -484,9 +487,9 @@ cut_segments(dop_hearing *h, stretch *w, const dop_attempt *a, dop_diag *diag, s
     return add_segment(h, w, a, 0, end, ids, a->n, diag);
 }
 
-/* Appends the segments of complete windows to the transcript, in their order. */
+/* Appends the segments of finished windows to the transcript, in order. */
 static dop_status
-tell(dop_hearing *h, dop_diag *diag)
+append_done_segments(dop_hearing *h, dop_diag *diag)
 {
     dop_transcript *t = &h->out;
     dop_status st = DOP_OK;
@@ -496,7 +499,7 @@ tell(dop_hearing *h, dop_diag *diag)
             const size_t cap = 2 * (t->n_segments + w->n);
             dop_speech_segment *p = realloc(t->segments, cap * sizeof *p);
             if (!p)
-                return no_memory(diag);
+                return fail_hearing_memory(diag);
             t->segments = p;
             h->cap_segments = cap;
         }
@@ -505,7 +508,7 @@ tell(dop_hearing *h, dop_diag *diag)
             t->segments[t->n_segments++] = w->segments[i];
         }
         const size_t first = t->n_segments - w->n, n = w->n;
-        w->n = 0; /* they are the transcript's now */
+        w->n = 0; /* the transcript owns the segments now */
         free(w->segments);
         w->segments = NULL;
         for (size_t i = 0; i < n && st == DOP_OK && h->how.segment; i++)
@@ -514,7 +517,7 @@ tell(dop_hearing *h, dop_diag *diag)
     const char *all = h->text.data ? h->text.data : "";
     char *text = h->text.failed ? NULL : strdup(all + strspn(all, " "));
     if (!text)
-        return st == DOP_OK ? no_memory(diag) : st;
+        return st == DOP_OK ? fail_hearing_memory(diag) : st;
     free(t->text);
     t->text = text;
     return st;
@@ -531,7 +534,7 @@ dop_hearing_take(dop_hearing *hearing, uint32_t window, const dop_attempt *attem
     dop_status st = DOP_OK;
     if (!(a->no_speech > h->how.silence && a->avg_logprob < h->how.worst_logprob)) {
         st = cut_segments(h, w, a, diag, &frames, &used);
-        if (!together && (h->how.forget || a->temperature > 0.5)) /* what was written at random leads nothing */
+        if (!together && (h->how.forget || a->temperature > 0.5)) /* random samples are not used as context */
             h->n_before = 0;
         else if (st == DOP_OK && !together)
             st = keep_before(h, a->ids, used, diag);
@@ -540,7 +543,7 @@ dop_hearing_take(dop_hearing *hearing, uint32_t window, const dop_attempt *attem
     h->next_frame = w->frame + frames;
     dop_hearing_lock(h);
     if (st == DOP_OK)
-        st = tell(h, diag);
+        st = append_done_segments(h, diag);
     dop_hearing_unlock(h);
     return st;
 }

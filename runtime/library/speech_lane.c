@@ -1,4 +1,5 @@
-/* Lanes: sequences that write down windows of audio, many of them in each step.  Reference: openai/whisper, decoding.py. */
+/* Lanes: sequences that transcribe windows of audio, many of them in each step. Reference: openai/whisper,
+ * decoding.py. */
 #include "base/os/clock.h"
 #include "base/parallel.h"
 #include "runtime/library/speech.h"
@@ -31,12 +32,12 @@ dop_lane_finish(dop_lane *lane)
 }
 
 static void
-force(dop_lane *lane, uint32_t id)
+force_lane_token(dop_lane *lane, uint32_t id)
 {
     lane->forced[lane->n_forced++] = id;
 }
 
-/* Says which tokens follow the one that begins a transcription. */
+/* Sets the tokens that must follow the start-of-transcript token. */
 static void
 force_tokens(dop_lane *lane)
 {
@@ -44,14 +45,14 @@ force_tokens(dop_lane *lane)
     const dop_speech_how *how = dop_hearing_how(lane->hearing);
     lane->n_forced = lane->behind = 0;
     if (s->tokens.languages) {
-        force(lane, s->language_ids[*dop_hearing_language(lane->hearing)]);
-        force(lane, how->translate ? s->tokens.translate : s->tokens.transcribe);
+        force_lane_token(lane, s->language_ids[*dop_hearing_language(lane->hearing)]);
+        force_lane_token(lane, how->translate ? s->tokens.translate : s->tokens.transcribe);
     }
     if (how->no_timestamps)
-        force(lane, s->tokens.no_timestamps);
+        force_lane_token(lane, s->tokens.no_timestamps);
 }
 
-/* Feeds what stands before the token that begins a transcription, which is the row of the next step. */
+/* Feeds the tokens before the start-of-transcript token, which is the row of the next step. */
 static dop_status
 begin_attempt(dop_lane *lane, double temperature, dop_diag *diag)
 {
@@ -101,7 +102,7 @@ dop_lane_begin(dop_lane *lane, dop_diag *diag)
     return st;
 }
 
-/* Is the next row's token the one that begins a transcription? */
+/* True if the next row is the start-of-transcript token. */
 static bool
 is_first(const dop_lane *lane)
 {
@@ -133,7 +134,7 @@ dop_lane_pick(dop_lane *lane, const float *logits, dop_diag *diag)
     return dop_speech_pick(&lane->picker, logits, lane->attempt.ids, lane->attempt.n, diag, &lane->pick);
 }
 
-/* Ends an attempt, and makes another one or gives it away. */
+/* Ends an attempt: starts another one if it failed, otherwise delivers it. */
 static dop_status
 end_attempt(dop_lane *lane, dop_diag *diag)
 {
@@ -159,7 +160,7 @@ know_language(dop_lane *lane, dop_diag *diag)
             *dop_hearing_language(lane->hearing) = i;
     lane->finds_language = false;
     (void)dop_hearing_before(lane->hearing, &n);
-    if (n > 0) /* what leads the window was not there yet */
+    if (n > 0) /* the context could not be fed before the language was known */
         return begin_attempt(lane, lane->attempt.temperature, diag);
     force_tokens(lane);
     lane->token = lane->forced[lane->behind++];
@@ -187,16 +188,17 @@ dop_lane_write(dop_lane *lane, dop_diag *diag)
     return end_attempt(lane, diag);
 }
 
-/* --- steps --------------------------------------------------------------------------------------------------------------- */
+/* --- steps
+ * --------------------------------------------------------------------------------------------------------------- */
 
 typedef struct picks {
     dop_lane *lanes[MOST_LANES];
     const float *logits[MOST_LANES];
 } picks;
 
-/* A dop_parallel_fn. */
+/* Picks for one lane (dop_parallel_fn). */
 static dop_status
-pick_one(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
+pick_lane_token(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 {
     picks *p = user;
     (void)worker;
@@ -223,7 +225,7 @@ dop_lanes_step(dop_lane *const *lanes, uint32_t n, uint32_t n_threads, dop_diag 
         return st;
     for (uint32_t i = 0; i < n_rows; i++)
         p.logits[i] = dop_step_logits(model, i);
-    st = dop_parallel_for(n_rows, n_threads && n_threads < n_rows ? n_threads : n_rows, pick_one, &p, diag);
+    st = dop_parallel_for(n_rows, n_threads && n_threads < n_rows ? n_threads : n_rows, pick_lane_token, &p, diag);
     dop_step_commit(model);
     const double share = (dop_now_ms() - begin) / 1e3 / n_rows;
     for (uint32_t i = 0; i < n_rows && st == DOP_OK; i++) {

@@ -1,11 +1,11 @@
-/* Picking the tokens of a transcription: suppressed tokens, the rules of timestamps, then the likeliest token or a random one.
+/* Picks the tokens of a transcription: suppressed tokens, timestamp rules, then the likeliest token or a random sample.
  * Reference: openai/whisper, decoding.py. */
 #include "runtime/library/speech.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { FIRST_TIMES = 50 }; /* a chunk's first segment begins within its first second */
+enum { FIRST_TIMES = 50 }; /* the first segment of a chunk begins within its first second */
 
 static void
 rule_out(float *scores, uint32_t from, uint32_t end)
@@ -14,7 +14,8 @@ rule_out(float *scores, uint32_t from, uint32_t end)
         scores[i] = -INFINITY;
 }
 
-/* Times come in pairs, of an end and the next beginning, except before the end of the text; they never decrease. */
+/* Applies the timestamp rules. Timestamps come in pairs, the end of a segment and the start of the next, except before
+ * the end of the text. They never decrease. */
 static void
 rule_times(const dop_speech_picker *p, float *scores, const uint32_t *picked, size_t n)
 {
@@ -28,7 +29,7 @@ rule_times(const dop_speech_picker *p, float *scores, const uint32_t *picked, si
         rule_out(scores, 0, t->eot < first ? t->eot : first);
     for (size_t i = n; i-- > 0 && time == UINT32_MAX;)
         time = picked[i] >= first ? picked[i] : UINT32_MAX;
-    if (time != UINT32_MAX) /* a segment that has a beginning may not end there */
+    if (time != UINT32_MAX) /* a segment must not end at its start */
         rule_out(scores, first, last && !before ? time : time + 1 < vocab ? time + 1 : vocab);
     if (n > 0)
         return;
@@ -37,10 +38,10 @@ rule_times(const dop_speech_picker *p, float *scores, const uint32_t *picked, si
         rule_out(scores, first + FIRST_TIMES + 1, vocab);
 }
 
-/* The logarithm of the sum of exponentials of scores [from, end).  What is e^-30 of the largest is left out, which 10^5 tokens do not
- * make noticeable.  *out_most: the largest of them. */
+/* Returns the log-sum-exp of scores [from, end), without terms below e^-30 of the largest; 10^5 of those are
+ * negligible. *out_most: the largest score. */
 static double
-log_sum(const float *scores, uint32_t from, uint32_t end, double *out_most)
+find_score_log_sum(const float *scores, uint32_t from, uint32_t end, double *out_most)
 {
     float most = -INFINITY;
     double sum = 0;
@@ -55,7 +56,7 @@ log_sum(const float *scores, uint32_t from, uint32_t end, double *out_most)
     return (double)most + log(sum);
 }
 
-/* A number in [0, 1) from the state of a SplitMix64 generator. */
+/* Returns a number in [0, 1) from a SplitMix64 generator. */
 static double
 next_random(uint64_t *state)
 {
@@ -66,7 +67,7 @@ next_random(uint64_t *state)
 }
 
 static uint32_t
-choose(dop_speech_picker *p, uint32_t vocab)
+choose_speech_token(dop_speech_picker *p, uint32_t vocab)
 {
     const float *scores = p->scores;
     double most;
@@ -92,7 +93,7 @@ double
 dop_speech_probability(const dop_speech *speech, const float *logits, uint32_t id)
 {
     double most;
-    return id < speech->vocab ? exp((double)logits[id] - log_sum(logits, 0, speech->vocab, &most)) : 0;
+    return id < speech->vocab ? exp((double)logits[id] - find_score_log_sum(logits, 0, speech->vocab, &most)) : 0;
 }
 
 uint32_t
@@ -108,9 +109,9 @@ dop_speech_likeliest_language(const dop_speech *speech, const float *logits)
     return best;
 }
 
-/* Rules out what the next token of a transcription must not be.  Returns the logarithm of the sum of exponentials of what is left. */
+/* Sets the scores of forbidden next tokens to -infinity. Returns the log-sum-exp of the rest. */
 static double
-rule(dop_speech_picker *p, const uint32_t *picked, size_t n)
+rule_out_tokens(dop_speech_picker *p, const uint32_t *picked, size_t n)
 {
     const dop_speech *s = p->speech;
     const uint32_t first = s->tokens.first_time, vocab = s->vocab;
@@ -122,11 +123,12 @@ rule(dop_speech_picker *p, const uint32_t *picked, size_t n)
         p->scores[s->at_first[i]] = -INFINITY;
     if (p->no_timestamps) {
         rule_out(p->scores, first, vocab);
-        return log_sum(p->scores, 0, first, &most);
+        return find_score_log_sum(p->scores, 0, first, &most);
     }
     rule_times(p, p->scores, picked, n);
-    /* Where a time is likelier than any text, it is a time. */
-    const double texts = log_sum(p->scores, 0, first, &text), times = log_sum(p->scores, first, vocab, &most);
+    /* If timestamps together are likelier than any single text token, force a timestamp. */
+    const double texts = find_score_log_sum(p->scores, 0, first, &text),
+                 times = find_score_log_sum(p->scores, first, vocab, &most);
     if (times > text) {
         rule_out(p->scores, 0, first);
         return times;
@@ -142,16 +144,16 @@ dop_speech_pick(dop_speech_picker *picker, const float *logits, const uint32_t *
     const uint32_t vocab = p->speech->vocab;
     float sum = 0;
     for (uint32_t i = 0; i < vocab; i++)
-        sum += logits[i] * 0; /* not 0 where one of them is not finite */
+        sum += logits[i] * 0; /* not 0 if a logit is not finite */
     if (!(sum >= 0))
         return DOP_FAIL(diag, DOP_E_INPUT, "the logits are not finite");
     memcpy(p->scores, logits, vocab * sizeof *logits);
-    const double left = rule(p, tokens, n_tokens);
-    if (isinf(left)) { /* every token is ruled out: the text ends */
+    const double left = rule_out_tokens(p, tokens, n_tokens);
+    if (isinf(left)) { /* every token is forbidden: end the text */
         *out_id = p->speech->tokens.eot;
         return DOP_OK;
     }
-    *out_id = choose(p, vocab);
+    *out_id = choose_speech_token(p, vocab);
     p->sum_logprobs += (double)p->scores[*out_id] - left;
     return DOP_OK;
 }

@@ -1,4 +1,4 @@
-/* Audio as samples: reading a file, and the log-mel values of chunks of it. */
+/* Audio samples: reads files, and computes log-mel values of chunks. */
 #include "media/audio.h"
 #include "runtime/library/speech.h"
 
@@ -46,7 +46,8 @@ dop_audio_frames(const dop_audio *audio, const dop_audio_facts *facts, dop_diag 
                  size_t *out_frames)
 {
     const size_t chunk = (size_t)facts->frames * DOP_AUDIO_HOP;
-    /* What fits a chunk is one chunk; longer audio has a chunk of silence behind it, so that every place in it begins a chunk. */
+    /* Audio that fits in one chunk is padded to a chunk. Longer audio gets a chunk of silence appended, so that a chunk
+     * can begin at every position. */
     const size_t used = (audio->n + DOP_AUDIO_HOP - 1) / DOP_AUDIO_HOP * DOP_AUDIO_HOP;
     const size_t all = audio->n <= chunk ? chunk : used + chunk;
     float *samples = calloc(all, sizeof *samples), *mel = NULL;

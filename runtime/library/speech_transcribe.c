@@ -1,4 +1,4 @@
-/* Transcribing a whole: by one sequence, or by several at the same time. */
+/* Transcribes a whole file with one or several sequences. */
 #include "runtime/library/speech.h"
 
 #include <stdlib.h>
@@ -10,10 +10,10 @@ typedef struct work {
     dop_lane *lanes; /* owned, [n] */
     uint32_t n;
     dop_lane *list[MOST_LANES];
-    dop_sequence *own[MOST_LANES]; /* owned: sequences of the lanes but the first */
+    dop_sequence *own[MOST_LANES]; /* owned: sequences of all lanes except the first */
 } work;
 
-/* Makes the lanes; a plan with fewer sequences than are asked for is refused. */
+/* Creates the lanes. Fails if the plan has fewer sequences than requested. */
 static dop_status
 open_lanes(work *w, dop_model *model, dop_sequence *sequence, uint32_t asked, dop_diag *diag)
 {

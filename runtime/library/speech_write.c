@@ -1,4 +1,4 @@
-/* Transcripts as text, JSON, SRT and WebVTT. */
+/* Writes transcripts as text, JSON, SRT and WebVTT. */
 #include "base/base.h"
 
 #include <doppler/speech.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "01:02:03,456"; WebVTT leaves out hours that are 0, and has a point. */
+/* Writes a time such as "01:02:03,456". WebVTT omits zero hours and uses a point. */
 static void
 put_time(dop_buf *out, double seconds, bool vtt)
 {
@@ -32,7 +32,7 @@ put_subtitles(const dop_transcript *t, bool vtt, dop_buf *out)
         dop_buf_puts(out, " --> ");
         put_time(out, s->end, vtt);
         dop_buf_puts(out, "\n");
-        for (const char *c = s->text + strspn(s->text, " "); *c; c++) /* an arrow would begin another subtitle */
+        for (const char *c = s->text + strspn(s->text, " "); *c; c++) /* an arrow would start another cue */
             dop_buf_printf(out, "%c", *c == '\n' ? ' ' : *c == '>' && c > s->text && c[-1] == '-' ? '}' : *c);
         dop_buf_puts(out, "\n\n");
     }

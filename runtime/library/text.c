@@ -1,4 +1,4 @@
-/* doppler/text.h: the tokenizer and chat template of a plan. */
+/* doppler/text.h: tokenizer and chat template of a plan. */
 #include "base/json/json.h"
 #include "plan/prompts.h"
 #include "runtime/library/text_internal.h"
@@ -11,19 +11,19 @@
 #include <string.h>
 
 struct dop_text {
-    dop_plan own;         /* the plan of a text that was opened from a plan's file; zeroed otherwise */
-    const dop_plan *plan; /* `own`, or a model's; NULL: the tokenizer is from a file of its own */
+    dop_plan own;         /* plan opened by dop_text_open; zeroed otherwise */
+    const dop_plan *plan; /* `own` or a model's plan; NULL: the tokenizer comes from a separate file */
     dop_tokenizer *tok;   /* owned */
-    json_t *prompts;      /* owned: prompts of the model's files (dop_prompts_of); NULL: there are none */
+    json_t *prompts;      /* owned: prompts from the model's files (dop_prompts_of); NULL: none */
 };
 
 struct dop_decoder {
     dop_text_stream stream;
-    dop_buf out; /* what the last call returned */
+    dop_buf out; /* result of the last call */
 };
 
 static dop_status
-start(dop_text *t, const dop_plan *plan, dop_diag *diag)
+start_text(dop_text *t, const dop_plan *plan, dop_diag *diag)
 {
     t->plan = plan;
     if (plan->tokenizer_size == 0)
@@ -32,9 +32,9 @@ start(dop_text *t, const dop_plan *plan, dop_diag *diag)
     return dop_tokenizer_from_blob(plan->tokenizer, (size_t)plan->tokenizer_size, diag, &t->tok);
 }
 
-/* The last part of every function that creates a text: hands the text to the caller or, after a failure, destroys it. */
+/* Ends every function that creates a text: passes it to the caller, or destroys it after a failure. */
 static dop_status
-give(dop_text *t, dop_status st, dop_text **out_text)
+give_new_text(dop_text *t, dop_status st, dop_text **out_text)
 {
     if (st == DOP_OK)
         *out_text = t;
@@ -51,8 +51,8 @@ dop_text_of_model(const dop_model *model, dop_diag *diag, dop_text **out_text)
     dop_text *t = calloc(1, sizeof *t);
     if (!t)
         return DOP_NO_MEMORY(diag);
-    dop_status st = start(t, &model->plan, diag);
-    return give(t, st, out_text);
+    dop_status st = start_text(t, &model->plan, diag);
+    return give_new_text(t, st, out_text);
 }
 
 dop_status
@@ -65,8 +65,8 @@ dop_text_open(const char *plan_path, dop_diag *diag, dop_text **out_text)
         return DOP_NO_MEMORY(diag);
     dop_status st = dop_plan_open(plan_path, diag, &t->own);
     if (st == DOP_OK)
-        st = start(t, &t->own, diag);
-    return give(t, st, out_text);
+        st = start_text(t, &t->own, diag);
+    return give_new_text(t, st, out_text);
 }
 
 dop_status
@@ -106,7 +106,7 @@ dop_text_search_prompt(const dop_text *text, bool query)
     return dop_prompts_for(text->prompts, query);
 }
 
-/* Hands a list of ids to the caller, who frees it with dop_free; frees the list after a failure. */
+/* Passes a list of ids to the caller, who frees it with dop_free. Frees it after a failure. */
 static dop_status
 give_ids(dop_status st, dop_ids *ids, dop_diag *diag, uint32_t **out_ids, size_t *out_n)
 {
@@ -126,7 +126,7 @@ give_bytes(dop_status st, dop_buf *bytes, dop_diag *diag, char **out_bytes, size
 {
     *out_bytes = NULL;
     *out_len = 0;
-    dop_buf_append(bytes, "", 1); /* also where nothing was appended */
+    dop_buf_append(bytes, "", 1); /* also if nothing was appended */
     if (st == DOP_OK && bytes->failed)
         st = DOP_NO_MEMORY(diag);
     if (st != DOP_OK) {
@@ -308,7 +308,7 @@ dop_chat_of_name(const char *name, dop_diag *diag, dop_chat **out_chat)
 }
 
 static dop_status
-render(const dop_text *t, const json_t *list, dop_diag *diag, dop_buf *out)
+render_chat_messages(const dop_text *t, const json_t *list, dop_diag *diag, dop_buf *out)
 {
     dop_chat *chat = NULL;
     dop_status st = DOP_OK;
@@ -348,7 +348,7 @@ dop_text_chat(const dop_text *text, const dop_message *messages, size_t n, dop_d
     if (!list)
         st = DOP_NO_MEMORY(diag);
     if (st == DOP_OK)
-        st = render(text, list, diag, &rendered);
+        st = render_chat_messages(text, list, diag, &rendered);
     if (st == DOP_OK)
         st = dop_chat_encode(text->tok, &rendered, true, NULL, diag, &ids);
     json_decref(list);

@@ -1,4 +1,4 @@
-/* The inside of texts and matchers, for other parts of the library. */
+/* Internals of texts and matchers, for other parts of the library. */
 #ifndef DOPPLER_RUNTIME_LIBRARY_TEXT_INTERNAL_H
 #define DOPPLER_RUNTIME_LIBRARY_TEXT_INTERNAL_H
 
@@ -7,11 +7,11 @@
 
 #include <doppler/constraint.h>
 
-/* Creates a text from a tokenizer without a plan, and takes ownership of the tokenizer, also after a failure. */
+/* Creates a text from a tokenizer, without a plan. Takes ownership of the tokenizer, also on failure. */
 dop_status dop_text_of_tokenizer(dop_tokenizer *tok, dop_diag *diag, dop_text **out_text);
 const dop_plan *dop_text_plan(const dop_text *text);
 const dop_tokenizer *dop_text_tokenizer(const dop_text *text);
-/* constraint.c: the grammar's matcher inside a dop_constraint_matcher, which owns it. */
+/* constraint.c: returns the grammar matcher inside a dop_constraint_matcher, which keeps ownership. */
 struct dop_matcher *dop_constraint_matcher_inside(dop_constraint_matcher *matcher);
 
 #endif

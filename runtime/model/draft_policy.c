@@ -2,28 +2,28 @@
 
 #include <math.h>
 
-/* The weight of a round one round later. */
+/* Decay of a round's weight per later round. */
 static const double fading = 0.9;
-/* The assumed cost of each further row of a step, in steps of one row, until it is measured. */
+/* Assumed cost of each additional row of a step, in single-row steps, until it is measured. */
 static const double row_cost = 0.25;
-/* What a round must gain to pay: the first tokens without drafts take longer than later ones, because no steps run ahead of
- * them, so that rounds look better than they are until more tokens were measured. */
+/* Minimum gain of a round that pays. The first tokens without drafts are slower than later ones, because no steps run
+ * ahead of them. Rounds therefore look too good until more tokens are measured. */
 static const double least_gain = 1.05;
-/* What a number of drafts that is taken must promise, as a share of what the best one does. */
+/* Minimum gain of a chosen draft count, relative to the best one. */
 static const double near_best = 0.94;
-/* The share of time that trials may lose. */
+/* Maximum share of time that trials may lose. */
 static const double trial_share = 0.02;
 enum { FIRST_TOKENS = 4, NEXT_TOKENS = 1, FIRST_WAIT = 32, MOST_WAIT = 1024 }; /* tokens */
-/* Most of what rounds gained that those after them may lose again: in a text, and in the next one. */
+/* Maximum credit (gain that later rounds may lose again): within a text, and carried over to the next one. */
 static const double most_credit = 32, next_credit = 4; /* tokens */
-enum { FEW = 3 };                                      /* with fewer measurements a time is not certain */
-/* What is believed before the first round, as so many judged drafts. */
+enum { FEW = 3 };                                      /* with fewer samples, a time is not reliable */
+/* Prior: the assumed acceptance rate, and its weight in judged drafts. */
 static const double prior_judged = 2, prior_chance = 0.6;
 
 void
 dop_draft_policy_init(dop_draft_policy *policy, const uint32_t *rows, uint32_t n_rows)
 {
-    /* The first tokens say how long one takes without drafts. */
+    /* The first tokens measure the time of one token without drafts. */
     *policy = (dop_draft_policy){
         .right = prior_chance * prior_judged, .judged = prior_judged, .rounds = 1, .wait = FIRST_TOKENS};
     for (; policy->n_sizes < n_rows && policy->n_sizes < DOP_DRAFT_SIZES; policy->n_sizes++)
@@ -38,7 +38,8 @@ dop_draft_policy_follow(dop_draft_policy *policy, const dop_draft_policy *last)
         return;
     p->token = last->token;
     p->draft = last->draft;
-    p->wait = p->token.ms > 0 ? NEXT_TOKENS : p->wait; /* steps of several sequences do not tell the time of a token */
+    /* steps of several sequences do not measure the time of a single token */
+    p->wait = p->token.ms > 0 ? NEXT_TOKENS : p->wait;
     p->credit = fmin(last->credit, next_credit);
     for (uint32_t i = 0; i < p->n_sizes; i++)
         p->sizes[i] = last->sizes[i];
@@ -63,13 +64,13 @@ keep_time(dop_draft_time *t, double ms)
 }
 
 static double
-expected(uint32_t rows)
+expect_step_cost(uint32_t rows)
 {
     return 1 + row_cost * (rows - 1);
 }
 
-/* Time of a step of size i: measured, or in proportion to the nearest size that was; 0: none was.  A size that was measured few times is
- * taken for as fast as others promise, or one slow step would rule it out for good. */
+/* Returns the time of a step of size i: measured, or scaled from the nearest measured size; 0: none is measured. A size
+ * with few samples gets the smaller of the two, because one slow step would otherwise rule it out for good. */
 static double
 ms_of(const dop_draft_policy *p, uint32_t i)
 {
@@ -77,27 +78,28 @@ ms_of(const dop_draft_policy *p, uint32_t i)
     double near = 0;
     for (uint32_t d = 1; d < p->n_sizes && near <= 0; d++)
         for (int side = 0; side < 2; side++) {
-            const uint32_t k = side ? i + d : i - d; /* wraps around below 0 */
+            const uint32_t k = side ? i + d : i - d; /* i - d wraps around below 0 and fails the bounds check */
             if (k < p->n_sizes && p->sizes[k].time.ms > 0 && near <= 0)
-                near = p->sizes[k].time.ms * expected(p->sizes[i].rows) / expected(p->sizes[k].rows);
+                near = p->sizes[k].time.ms * expect_step_cost(p->sizes[i].rows) / expect_step_cost(p->sizes[k].rows);
         }
     if (own->ms <= 0 || (own->n > 0 && own->n < FEW && near > 0))
         return own->ms > 0 ? fmin(own->ms, near) : near;
     return own->ms;
 }
 
-/* Time of a step of size i in single steps, and of n drafts.  No step of several rows is faster than one of a single row: if it seems so,
- * the single ones were measured while something held them up. */
+/* Returns the cost of a step of size i plus n drafts, in single-row steps. A multi-row step never costs less than 1: a
+ * lower ratio means that the single-row samples were disturbed. */
 static double
 cost_of(const dop_draft_policy *p, uint32_t i, uint32_t n)
 {
     const double ms = ms_of(p, i);
     if (p->token.ms <= 0 || ms <= 0)
-        return expected(p->sizes[i].rows);
+        return expect_step_cost(p->sizes[i].rows);
     return fmax(ms / p->token.ms, 1) + n * p->draft.ms / p->token.ms;
 }
 
-/* Tokens per time of a round with n drafts in size i, times that of single steps, if each draft is right with that chance. */
+/* Returns the speedup over single steps of a round with n drafts in size i, if each draft is right with the given
+ * chance. */
 static double
 gain_of(const dop_draft_policy *p, uint32_t i, uint32_t n, double chance)
 {
@@ -108,7 +110,7 @@ gain_of(const dop_draft_policy *p, uint32_t i, uint32_t n, double chance)
 }
 
 static uint32_t
-size_for(const dop_draft_policy *p, uint32_t rows)
+find_draft_size(const dop_draft_policy *p, uint32_t rows)
 {
     uint32_t i = 0;
     while (i + 1 < p->n_sizes && p->sizes[i].rows < rows)
@@ -116,14 +118,15 @@ size_for(const dop_draft_policy *p, uint32_t rows)
     return i;
 }
 
-/* The size of trials: the smallest one in which a round pays if all of its drafts are right, or nothing could come of them. */
+/* Returns the size for trials: the smallest in which a round would pay if all drafts were right. Smaller ones could
+ * never pay. */
 static uint32_t
 trial_size(const dop_draft_policy *p, uint32_t unfed, uint32_t most)
 {
     for (uint32_t n = 1; n <= most; n++)
-        if (gain_of(p, size_for(p, unfed + n), n, 1) > least_gain)
-            return size_for(p, unfed + n);
-    return size_for(p, unfed + 1);
+        if (gain_of(p, find_draft_size(p, unfed + n), n, 1) > least_gain)
+            return find_draft_size(p, unfed + n);
+    return find_draft_size(p, unfed + 1);
 }
 
 uint32_t
@@ -135,12 +138,12 @@ dop_draft_policy_length(const dop_draft_policy *policy, uint32_t unfed, uint32_t
     uint32_t taken = 1, trial = 1;
     double best_gain = 0, trial_gain = 0;
     for (uint32_t n = 1; n <= most; n++)
-        best_gain = fmax(best_gain, gain_of(p, size_for(p, unfed + n), n, chance));
+        best_gain = fmax(best_gain, gain_of(p, find_draft_size(p, unfed + n), n, chance));
     *out_pays = best_gain > least_gain;
-    /* A larger number is for what rounds have gained, which pays for it if all of its drafts are wrong. */
+    /* A draft count above the best one is allowed if `credit` covers the loss when all drafts are wrong. */
     const double least = fmax(best_gain * near_best, least_gain);
     for (uint32_t n = 1; n <= most; n++) {
-        const uint32_t i = size_for(p, unfed + n);
+        const uint32_t i = find_draft_size(p, unfed + n);
         const double gain = gain_of(p, i, n, chance);
         if (gain >= best_gain || (gain >= least && cost_of(p, i, n) - 1 <= p->credit))
             taken = n;
@@ -152,22 +155,22 @@ dop_draft_policy_length(const dop_draft_policy *policy, uint32_t unfed, uint32_t
     return *out_pays ? taken : trial;
 }
 
-/* The time of a step that gives each of so many sequences one token. */
+/* Returns the time of a step that gives each sequence one token. */
 static double
 plain_of(const dop_draft_policy *p, uint32_t sequences)
 {
-    const uint32_t i = size_for(p, sequences);
+    const uint32_t i = find_draft_size(p, sequences);
     const double ms = sequences == 1 && p->token.ms > 0 ? p->token.ms : ms_of(p, i);
-    return ms > 0 ? ms : expected(sequences == 1 ? 1 : p->sizes[i].rows);
+    return ms > 0 ? ms : expect_step_cost(sequences == 1 ? 1 : p->sizes[i].rows);
 }
 
-/* The time of a step of so many rows of several sequences, and of n steps that draft for them, in steps that give each sequence one
- * token. */
+/* Returns the cost of a step of `rows` rows of several sequences plus n draft steps, relative to a step that gives each
+ * sequence one token. */
 static double
 shared_cost(const dop_draft_policy *p, uint32_t sequences, uint32_t rows, uint32_t n)
 {
-    const double plain = plain_of(p, sequences), ms = ms_of(p, size_for(p, rows));
-    return fmax((ms > 0 ? ms : expected(rows)) / plain, 1) + n * p->draft.ms / plain;
+    const double plain = plain_of(p, sequences), ms = ms_of(p, find_draft_size(p, rows));
+    return fmax((ms > 0 ? ms : expect_step_cost(rows)) / plain, 1) + n * p->draft.ms / plain;
 }
 
 uint32_t
@@ -193,9 +196,9 @@ void
 dop_draft_policy_shared(dop_draft_policy *policy, const dop_draft_round *round, uint32_t sequences, uint32_t ended)
 {
     dop_draft_policy *p = policy;
-    const uint32_t i = size_for(p, round->rows);
+    const uint32_t i = find_draft_size(p, round->rows);
     bool pays;
-    if (round->drafts == 0 && sequences == 1) /* by a schedule of its own */
+    if (round->drafts == 0 && sequences == 1) /* one sequence has its own decode schedule */
         keep_time(&p->token, round->step_ms);
     else if (p->sizes[i].uses++ > 0)
         keep_time(&p->sizes[i].time, round->step_ms);
@@ -231,7 +234,7 @@ dop_draft_policy_token(dop_draft_policy *policy, double ms)
 {
     policy->plain++;
     policy->plain_ms += ms;
-    if (policy->plain == 4 * FIRST_TOKENS) /* several submissions, each of which may be of several steps */
+    if (policy->plain == 4 * FIRST_TOKENS) /* covers several submissions, each of which may contain several steps */
         end_tokens(policy);
 }
 
@@ -240,13 +243,13 @@ dop_draft_policy_round(dop_draft_policy *policy, const dop_draft_round *round)
 {
     dop_draft_policy *p = policy;
     const dop_draft_round *r = round;
-    const uint32_t i = size_for(p, r->rows);
-    const bool ended = r->accepted < r->drafts; /* by a draft that was not accepted */
+    const uint32_t i = find_draft_size(p, r->rows);
+    const bool ended = r->accepted < r->drafts; /* a rejected draft ended the round */
     bool pays;
     end_tokens(p);
     if (r->drafts > 0)
         keep_time(&p->draft, r->draft_ms / r->drafts);
-    if (p->sizes[i].uses++ > 0) /* the first use may have to wait for pipelines */
+    if (p->sizes[i].uses++ > 0) /* the first use may include waiting for pipelines */
         keep_time(&p->sizes[i].time, r->step_ms);
     if (!r->judged)
         return;

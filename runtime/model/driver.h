@@ -1,6 +1,6 @@
-/* Which process and which thread may use a model.  A process that was forked from the one that opened the model has none of the Vulkan
- * driver's threads, so that every wait would be endless: its calls fail with DOP_E_USAGE, and closing leaves all as it is.  In checked
- * builds (DOPPLER_CHECKED) a call that finds another thread at work on the model fails likewise instead of spoiling its states. */
+/* Checks that a process and thread may use a model. A forked child has none of the Vulkan driver's threads, so every
+ * wait would hang: its calls fail with DOP_E_USAGE, and closing the model there frees nothing. In checked builds
+ * (DOPPLER_CHECKED), calls from two threads at once also fail, instead of corrupting the model's states. */
 #ifndef DOPPLER_RUNTIME_MODEL_DRIVER_H
 #define DOPPLER_RUNTIME_MODEL_DRIVER_H
 
@@ -10,10 +10,10 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-/* Zeros: no thread is at work, and any process may use the model. */
+/* Valid when zeroed: no thread is in a call, and any process may use the model. */
 typedef struct dop_driver {
     _Atomic uintptr_t thread;
-    uint32_t depth; /* calls of this thread within each other; only it reads and writes this */
+    uint32_t depth; /* nesting depth of this thread's calls; accessed only by that thread */
     pid_t process;  /* id of the process that opened the model; 0: not set */
 } dop_driver;
 
@@ -24,7 +24,7 @@ dop_driver_is_forked(const dop_driver *d)
     return d->process != 0 && d->process != getpid();
 }
 
-/* False: another thread is at work, and nothing is changed. */
+/* Enters a call. Returns false, and changes nothing, if another thread is in one. */
 static inline bool
 dop_driver_enter(dop_driver *d)
 {
@@ -43,7 +43,7 @@ dop_driver_leave(dop_driver *d)
         atomic_store(&d->thread, 0);
 }
 
-/* Fits the attribute cleanup. */
+/* Destructor for __attribute__((cleanup)). */
 static inline void
 dop_driver_leave_at_end(dop_driver **d)
 {
@@ -57,7 +57,8 @@ dop_driver_leave_at_end(dop_driver **d)
                     "processes without fork",                                                                      \
                     (long)(model)->loader.driver.process)
 
-/* At the beginning of a public function that uses a model: the rest of it is this thread's, or it returns DOP_E_USAGE. */
+/* Put at the beginning of a public function that uses a model: claims the model for this thread until the function
+ * returns, or returns DOP_E_USAGE. */
 #ifdef DOPPLER_CHECKED
 #define DOP_DRIVE(model, diag)                                                                       \
     DOP_REFUSE_FORKED(model, diag);                                                                  \

@@ -1,5 +1,5 @@
-/* The inside of a model, its sequences and steps.  Programs that only run models use doppler.h; the profiler, the benchmark and
- * --check need this. */
+/* Internal definition of a model, its sequences and steps, for libdoppler itself, the profiler, the benchmark and
+ * --check. Programs that only run models use doppler.h. */
 #ifndef DOPPLER_RUNTIME_MODEL_MODEL_H
 #define DOPPLER_RUNTIME_MODEL_MODEL_H
 
@@ -11,190 +11,194 @@
 #include "runtime/model/pages.h"
 #include "runtime/model/prefix.h"
 
-struct dop_ranks; /* ranks.h */
+struct dop_ranks; /* runtime/parts/lead/ranks.h */
 
 enum { DOP_MAX_AHEAD = 16, DOP_PROBE_ROWS = 4, DOP_MAX_SLOTS = 64 };
 
-/* What the chosen profile uses of the plan; one allocation behind three pointers. */
+/* The parts of the plan that the chosen profile uses. One allocation holds all three arrays. */
 typedef struct dop_used {
-    /* The table from which steps choose: by kind and ordering, fewest rows first, then as in the plan.  Those of a kind and an
-     * ordering stand from first[kind * DOP_N_ORDERS + ordering] up to the next of first[]; those for rows with adapters in a second half of
-     * the table, as kinds from DOP_SCHED_END on. */
-    uint32_t *schedules, n; /* [n] */
+    /* Schedules sorted by kind, ordering and maximum rows (ascending, then plan order). Each group of a kind and
+     * ordering begins at first[kind * DOP_N_ORDERS + ordering] and ends where the next entry of first[] begins.
+     * Schedules for rows with adapters follow in a second half, as kinds from DOP_SCHED_END on. */
+    uint32_t *schedules, n; /* [n] indices in the plan's schedules */
     uint32_t first[2 * DOP_SCHED_END * DOP_N_ORDERS + 1];
-    bool *kernels, *slots; /* by row of the plan */
+    bool *kernels, *slots; /* indexed as in the plan; true if used */
 } dop_used;
 
-/* model_load.c: what is made when it is needed. */
+/* Lazily created objects (model_load.c). */
 typedef struct dop_loader {
-    dop_progress progress; /* of opening; nothing afterwards */
-    bool *ready;           /* owned, by schedule: recorded */
-    bool *run;             /* owned, by kernel: its machine code exists, on software devices (dop_model_make_code) */
-    bool *kernels;         /* owned, by kernel: those of the schedule that is needed */
-    dop_driver driver;     /* the thread that drives the model */
+    dop_progress progress; /* progress callback during opening; empty afterwards */
+    bool *ready;           /* owned, by schedule: true if its command buffer is recorded */
+    /* owned, by kernel: true if its machine code exists (software devices only, dop_model_make_code) */
+    bool *run;
+    bool *kernels;     /* owned, by kernel: scratch, marks the kernels of the schedule that is waited for */
+    dop_driver driver; /* the process and thread that use the model */
 } dop_loader;
 
 /* Rows of one sequence in a step: tokens[pos .. pos + n). */
 typedef struct dop_sequence_rows {
     dop_sequence *sequence;
     uint32_t pos, n;
-    bool ran;          /* after dop_step_collect: the states are those after the rows */
-    uint32_t versions; /* then: of states that steps replace, how many the step has written */
-    uint32_t dropped;  /* of the last rows: how many the commit leaves out (dop_step_keep) */
+    bool ran;          /* set by dop_step_collect: the sequence's states include these rows */
+    uint32_t versions; /* set by dop_step_collect: number of versions of replaced states that the step wrote */
+    uint32_t dropped;  /* number of last rows that the commit leaves out (dop_step_keep) */
 } dop_sequence_rows;
 
 /* A submission of a step, from dop_step_issue to dop_step_collect. */
 typedef struct dop_issue {
     uint32_t schedule;
     dop_form form;
-    uint32_t
-        times; /* steps in this submission, the later ones of a row of each sequence that the device picked; 0 means 1 */
-    bool own;  /* the step record holds the rows already: the device goes on from its picks */
-    bool continued;    /* the device itself makes the next step from the picks of this step, and commits it */
-    uint32_t pick_end; /* number of the first pick of DOP_PICKS_NEXT after this submission */
+    /* number of steps, 0 meaning 1; steps after the first run one row per sequence, the device's pick */
+    uint32_t times;
+    bool own;          /* the step record already holds the rows: the device continues from its own picks */
+    bool continued;    /* the device prepares the next step from this step's picks and commits this one */
+    uint32_t pick_end; /* number of the first DOP_PICKS_NEXT pick after this submission */
     uint64_t ticket;
 } dop_issue;
 
-/* A step that dop_step_run ran and that is neither committed nor rolled back.  The tokens of its rows follow those of their
- * sequences. */
+/* A step that dop_step_run ran and that is not committed or rolled back yet. The tokens of its rows follow those of
+ * their sequences. */
 typedef struct dop_open_step {
-    uint32_t n_rows; /* 0: there is no step */
+    uint32_t n_rows; /* 0: no step is open */
     uint32_t n_sequences;
     dop_sequence_rows of[DOP_STEP_MAX_SEQUENCES];
-    uint32_t slot[DOP_STEP_MAX_ROWS];       /* of each row: index of its sequence in of[] */
-    uint32_t number[DOP_STEP_MAX_ROWS];     /* of each row: how many rows of its sequence come before */
-    const float *logits[DOP_STEP_MAX_ROWS]; /* of each row that wants something, where the host has them; else NULL */
-    uint32_t picks[DOP_STEP_MAX_ROWS];      /* of each row that wants one, made by the device; UINT32_MAX: none */
-    uint8_t wants[DOP_STEP_MAX_ROWS];       /* DOP_WANTS_* of each row */
-    dop_issue run;                          /* the last submission of the step */
-    uint32_t first[DOP_STEP_MAX_SEQUENCES]; /* the first row of each sequence in its submission */
-    bool by_device;                         /* the last submission makes the wanted picks */
+    uint32_t slot[DOP_STEP_MAX_ROWS];       /* by row: index of its sequence in of[] */
+    uint32_t number[DOP_STEP_MAX_ROWS];     /* by row: number of earlier rows of the same sequence */
+    const float *logits[DOP_STEP_MAX_ROWS]; /* by row: its logits in host memory if requested; NULL: none */
+    uint32_t picks[DOP_STEP_MAX_ROWS];      /* by row: the token that the device picked; UINT32_MAX: none */
+    uint8_t wants[DOP_STEP_MAX_ROWS];       /* by row: DOP_WANTS_* */
+    dop_issue run;                          /* last submission of the step */
+    uint32_t first[DOP_STEP_MAX_SEQUENCES]; /* by sequence: its first row in the submission */
+    bool by_device;                         /* the last submission makes the requested picks on the device */
     bool continues;                         /* the device's own next step may be submitted */
-    float *kept;     /* owned: copies of logits, for steps that take several replays; NULL: steps take one */
-    size_t cap_kept; /* size of `kept`, rows of logits */
+    float *kept;     /* owned: copies of logits, for steps that need several replays; NULL: one replay is enough */
+    size_t cap_kept; /* capacity of `kept`, in rows of logits */
 } dop_open_step;
 
-/* The persistent form of a schedule of rows. */
+/* Persistent variant of a schedule of several rows. */
 typedef struct dop_rows_order {
-    uint32_t schedule; /* UINT32_MAX: there is none */
-    bool probed, use;  /* whether a probe has judged it, and whether to use it */
+    uint32_t schedule; /* UINT32_MAX: none */
+    bool probed, use;  /* true if a probe has judged it; true if it is to be used */
 } dop_rows_order;
 
-/* How decode steps are ordered: the schedules of each ordering, and when probes choose among them (ordering.c).  Feeding and
- * scoring always use barriers. */
+/* Ordering of decode steps: the schedules of each ordering, and when to probe which one is fastest (ordering.c).
+ * Feeding and scoring always use barriers. */
 typedef struct dop_orders {
-    uint32_t decode[DOP_N_ORDERS]; /* by DOP_ORDER_*, UINT32_MAX: none that may be used; info.decode is one of them */
-    dop_rows_order several[DOP_STEP_SEVERAL]; /* persistent schedules of rows, by max_rows - 1 (ordering_rows.c) */
-    uint32_t last_rows; /* the persistent schedule that ran the last step of rows; UINT32_MAX: barriers ordered it */
+    /* by DOP_ORDER_*: the decode schedule, UINT32_MAX if unusable; info.decode is one of them */
+    uint32_t decode[DOP_N_ORDERS];
+    /* persistent schedules of several rows, by max_rows - 1 (ordering_rows.c) */
+    dop_rows_order several[DOP_STEP_SEVERAL];
+    uint32_t last_rows; /* persistent schedule of the last step of several rows; UINT32_MAX: that step used barriers */
     bool probes;        /* probes decide which decode schedule to use */
-    bool keeps; /* the text goes on by barriers to its end, because other forms were not there when it wanted them */
-    uint32_t probe_at;      /* position of the next probe */
-    uint32_t probe_prefill; /* schedule of several rows that a probe compares with; UINT32_MAX: there is none */
+    bool keeps;         /* the current text keeps barriers to its end: another ordering was not compiled in time */
+    uint32_t probe_at;  /* position of the next probe */
+    uint32_t probe_prefill; /* multi-row schedule whose logits a probe compares; UINT32_MAX: none */
 } dop_orders;
 
-/* What speculation has learned of a model: how far logits of the same token differ between a step of several rows and a step of one row
- * (speculate.c), and what steps take. */
+/* Measurements of speculation: how much the logits of a token differ between steps of several rows and of one row
+ * (speculate.c), and step times. */
 typedef struct dop_drift {
-    double apart;            /* largest difference of a logit */
-    double spread;           /* standard deviation of the logits of the first judged row; 0: no row was judged */
-    uint32_t n_compared;     /* tokens that were compared */
-    dop_draft_policy policy; /* as the last speculation left it; zeros: there was none */
+    double apart;            /* largest logit difference found */
+    double spread;           /* standard deviation of the logits of the first judged row; 0: none was judged */
+    uint32_t n_compared;     /* number of compared tokens */
+    dop_draft_policy policy; /* state at the end of the last speculation; zeros: none yet */
 } dop_drift;
 
-/* In-flight steps: submitted, and not taken by the host yet.  Each begins with the picks of the step before, so that the device
- * continues by itself.  A single sequence that is greedy has such steps (sequence.c), or the sequences of dop_step_run with one
- * row each (step_ahead.c).  Picks of schedules with DOP_PICKS_NEXT are numbered since the plan was loaded; pick i is
- * ids[i % DOP_STEP_RING] of the step record. */
+/* Queue of in-flight steps: submitted, and not collected by the host yet. Each begins with the picks of the step
+ * before, so the device continues without the host. Two callers use it: dop_sequence_next for a single greedy sequence
+ * (sequence.c), and dop_step_run with one row per sequence (step_ahead.c). Picks of DOP_PICKS_NEXT schedules are
+ * numbered since the plan was loaded; pick i is ids[i % DOP_STEP_RING] of the step record. */
 typedef struct dop_in_flight {
     bool continues; /* the step record holds the device's own next step, whose row i is rows[i] */
-    bool by_rows;   /* the steps are those of dop_step_run: nobody knows the tokens of their rows yet */
-    dop_sequence_rows rows[DOP_STEP_MAX_SEQUENCES]; /* pos: the position that the device's own next step will write */
+    bool by_rows;   /* the steps belong to dop_step_run: the host does not know the tokens of their rows yet */
+    dop_sequence_rows rows[DOP_STEP_MAX_SEQUENCES]; /* pos: the position that the device's own next step writes */
     struct {
         uint32_t flags; /* DOP_ROW_* */
         dop_row_way way;
-    } picks[DOP_STEP_MAX_SEQUENCES]; /* by_rows: how the device picks from rows[] */
+    } picks[DOP_STEP_MAX_SEQUENCES]; /* by_rows: sampling parameters of rows[] */
     uint32_t n_rows;
-    uint32_t schedule;                 /* by_rows: the schedule that runs the steps */
-    uint32_t picks_asked, picks_taken; /* numbers of the next pick to submit, and of the next one that the host reads */
+    uint32_t schedule;                 /* by_rows: schedule of the steps */
+    uint32_t picks_asked, picks_taken; /* numbers of the next pick to submit and of the next pick that the host reads */
     struct {
         uint64_t ticket;
-        uint32_t end; /* number of the first pick that is not part of this submission */
+        uint32_t end; /* number of the first pick after this submission */
     } steps[DOP_MAX_AHEAD];
-    uint32_t n;                  /* submissions that were not waited for yet, oldest first */
-    uint32_t n_commits;          /* of steps of dop_step_run */
-    uint64_t n_taken, n_dropped; /* dop_counters: steps_ahead, rows_dropped */
+    uint32_t n;                  /* number of submissions not waited for yet; steps[] has the oldest first */
+    uint32_t n_commits;          /* number of commits of dop_step_run */
+    uint64_t n_taken, n_dropped; /* statistics for dop_counters: steps_ahead, rows_dropped */
 } dop_in_flight;
 
-/* Slots for checkpoints (transfer.c). */
+/* Device memory for checkpoints, in slots of equal size (transfer.c). */
 typedef struct dop_slots {
     uint32_t n;
-    uint64_t bytes;    /* of one, in this part */
-    uint64_t *offsets; /* owned, by state: bytes into a slot */
+    uint64_t bytes;    /* size of one slot, in this part */
+    uint64_t *offsets; /* owned, by state: byte offset in a slot */
     dop_block block, staging;
 } dop_slots;
 
-/* A checkpoint, in the slot with its index (runtime/step/restore_point.h). */
+/* A checkpoint; it is stored in the slot with its index (runtime/step/restore_point.h). */
 typedef struct dop_restore_point {
-    uint64_t id;      /* never used again; 0: the slot is free */
-    uint32_t n;       /* tokens whose states it has */
-    uint32_t over;    /* later positions that had been written and dropped when it was made: rings have lost as many */
+    uint64_t id;      /* unique and never reused; 0: the slot is free */
+    uint32_t n;       /* number of tokens that the saved states cover */
+    uint32_t over;    /* positions beyond n that were written and dropped before; sliding windows have lost as many */
     uint32_t *tokens; /* owned, [n] */
     dop_prefix prefix;
-    bool chunk;    /* made at the end of a chunk, and not where prompts part or a turn ends */
-    uint64_t used; /* dop_model.checkpoint_clock when it was made or last used */
-    uint32_t held; /* handles (dop_sequence_checkpoint) */
+    bool chunk;    /* made at the end of a prompt chunk, not at a prompt's branching point or the end of a turn */
+    uint64_t used; /* value of `clock` when it was made or last used */
+    uint32_t held; /* number of handles (dop_sequence_checkpoint); it cannot be evicted while there are any */
 } dop_restore_point;
 
-/* Counts of a device and its replay. */
+/* Counters of a device and its replay. */
 typedef struct dop_device_counts {
     uint64_t allocations, recordings, submissions;
 } dop_device_counts;
 
-/* Room for one adapter. */
+/* Slot for one loaded adapter. */
 typedef struct dop_adapter_slot {
-    char *path;      /* owned; NULL: the room is free */
-    uint64_t digest; /* of what was loaded */
-    bool written;    /* its ranks are not all 0 */
-    double scale;    /* factor that its file states, which is not in its matrices: these keep their digits so */
+    char *path;      /* owned; NULL: the slot is free */
+    uint64_t digest; /* digest of the loaded adapter */
+    bool written;    /* its matrices are not all zeros */
+    double scale;    /* scale factor from its file; kept out of the f16 matrices to preserve their precision */
 } dop_adapter_slot;
 
-/* Features of a picture: rows of steps under ids of their own. */
+/* Image features: rows of steps with ids of their own, above the vocabulary. */
 typedef struct dop_features {
     struct dop_features *next;
     uint32_t first, n;      /* ids first .. first + n - 1 */
-    uint32_t height, width; /* rows and columns of features, whose product is n; 0: a row has no place of its own */
-    bool together;          /* rows see one another, and have to be in one step */
+    uint32_t height, width; /* size of the feature grid (height * width == n); 0: rows have no grid position */
+    bool together;          /* rows attend to one another and must be in one step */
     float *rows;            /* owned, [dop_model_features_depth][n][hidden] */
 } dop_features;
 
-/* Prompts in host memory and files (runtime/step/stored.h). */
+/* Prefix cache in host memory and files (runtime/step/stored.h). */
 typedef struct dop_prompt_store {
-    struct dop_store *store; /* owned; NULL: there is none */
-    bool has_rows;           /* sequences have caches that keep every position, in any part */
+    struct dop_store *store; /* owned; NULL: none */
+    bool has_rows;           /* true if the sequences of any part have caches that keep every position */
     uint64_t tokens_saved,
-        tokens_loaded; /* tokens that prompts need not read again; and those of them that came from the store */
+        tokens_loaded; /* prompt tokens that were not computed again; how many of them came from the store */
 } dop_prompt_store;
 
-/* What is kept of prompts: checkpoints on the device, and what is elsewhere. */
+/* Saved prompt states: checkpoints on the device, and the store in host memory and files. */
 typedef struct dop_checkpoints {
     dop_slots slots;
-    bool one_position; /* sequences have states of one position: rings, or what steps replace, in any part */
+    /* true if the sequences of any part have states of a single position: sliding windows or replaced states */
+    bool one_position;
     dop_restore_point points[DOP_MAX_SLOTS];
     uint64_t clock, made, used;
     dop_prompt_store prompts;
 } dop_checkpoints;
 
-/* Features of pictures that rows of steps may be. */
+/* Image features that rows of steps may use instead of tokens. */
 typedef struct dop_model_features {
-    bool taken;         /* rows of steps may be features */
+    bool taken;         /* the plan accepts features as rows */
     dop_features *list; /* owned */
-    uint32_t n;         /* ids that features have had, from the end of the vocabulary on */
+    uint32_t n;         /* number of ids given to features so far; ids start at the end of the vocabulary */
 } dop_model_features;
 
-/* Adapters that were loaded. */
+/* Loaded adapters. */
 typedef struct dop_model_adapters {
     dop_adapter_slot *slots;                  /* owned, [plan.model->adapters]; NULL: none was loaded yet */
-    bool factors_set[DOP_STEP_MAX_SEQUENCES]; /* by place: the factors of adapters are not all 0 */
+    bool factors_set[DOP_STEP_MAX_SEQUENCES]; /* by place: true if some adapter factor is not 0 */
 } dop_model_adapters;
 
 struct dop_model {
@@ -207,67 +211,73 @@ struct dop_model {
     dop_upload *upload; /* owned; its threads have ended, or are freeing staging buffers */
     dop_used used;      /* owned */
     dop_loader loader;
-    dop_spans spans; /* times of opening */
+    dop_spans spans; /* timeline of opening the model */
     dop_log log;
     dop_model_info info;
     uint32_t max_chunk, steps_ahead, steps_per_submit;
     bool no_scoring;
-    dop_device_counts base; /* when the model was open, from which dop_model_counters counts */
+    dop_device_counts base; /* counters when opening ended; dop_model_counters subtracts them */
     dop_orders orders;
     dop_drift drift;
 
-    /* Indexed by the place of a sequence in the plan's states. */
+    /* Indexed by the sequence's place in the plan's states. */
     dop_sequence *sequences[DOP_STEP_MAX_SEQUENCES]; /* NULL: the place is free */
     uint32_t n_sequences;
-    bool states_used[DOP_STEP_MAX_SEQUENCES]; /* the states are no longer zero, as a new sequence needs them */
-    dop_pages pages;                          /* of the sequences' caches; zeros where each sequence has one piece */
+    bool states_used[DOP_STEP_MAX_SEQUENCES]; /* the states were written; a new sequence needs them zeroed */
+    /* page pool of the sequences' caches; zeros if each cache is contiguous */
+    dop_pages pages;
     dop_checkpoints kept;
-    uint32_t parity[DOP_STEP_MAX_SEQUENCES]; /* the current copy of replaced states, while no step is in flight */
+    /* index of the current copy of replaced states, while no step is in flight */
+    uint32_t parity[DOP_STEP_MAX_SEQUENCES];
     dop_model_features pictures;
     dop_model_adapters lora;
     dop_in_flight flight;
     dop_open_step step;
-    struct dop_ranks *ranks; /* owned: the other parts of the plan; NULL: it is in one part */
+    struct dop_ranks *ranks; /* owned: connection to the other parts; NULL: the plan has one part */
 };
 
-typedef struct dop_speculator dop_speculator; /* speculator.h */
+typedef struct dop_speculator dop_speculator; /* runtime/step/speculator.h */
 
-/* A sequence.  Its states are those of tokens[0 .. n_fed); usually only the last pick is not fed yet. */
+/* A sequence. Its states cover tokens[0 .. n_fed); usually only the last pick is not fed yet. */
 struct dop_sequence {
     dop_model *model;
     uint32_t place;   /* index of the sequence in the plan's states */
     uint32_t *tokens; /* owned, [ctx + 1] */
     uint32_t n_tokens, n_fed;
-    dop_prefix prefix; /* what the states depend on besides the tokens */
-    /* The copy before the current one of states that steps replace is of tokens[0 .. n_kept): those before the last step, also while
-     * that step is in flight, or before the last row of a step that has kept them all.  n_each copies before that one are of one token less
-     * each.  UINT32_MAX: none is valid.  Set by dop_sequence_kept. */
+    dop_prefix prefix; /* seed and marks: further inputs of the states besides tokens */
+    /* Rollback range of replaced states. The copy before the current one covers tokens[0 .. n_kept): the state before
+     * the last step (also while that step is in flight), or before its last row if a version was kept after each row.
+     * Each of the n_each copies before that covers one token less. UINT32_MAX: no copy is valid. Set by
+     * dop_sequence_kept. */
     uint32_t n_kept, n_each;
-    /* Positions written since the states were cleared, including dropped ones, for which rings have lost earlier ones. */
+    /* Positions written since the states were cleared, including dropped ones. Sliding windows have overwritten earlier
+     * positions accordingly. */
     uint32_t n_written;
-    uint32_t wanted; /* tokens that dop_sequence_next will still be asked for */
+    uint32_t wanted; /* number of tokens that dop_sequence_next is still expected to return */
     dop_sampler sampler;
-    dop_sampler_fn *pick; /* the caller's own sampler; NULL: `sampler` */
+    dop_sampler_fn *pick; /* custom sampler of the caller; NULL: use `sampler` */
     void *pick_user;
-    const float *logits;        /* after the last token that was fed, for the host to pick from; NULL: none */
-    const float *picked_from;   /* logits that the last pick is from, until the next step; NULL: the device picked */
+    const float *logits;        /* logits after the last fed token, for picking on the host; NULL: none */
+    const float *picked_from;   /* logits of the last pick, valid until the next step; NULL: the device picked */
     dop_speculator *speculator; /* owned; NULL: none */
-    struct dop_head *head;      /* owned: of the layer that drafts (runtime/step/speculator.h); NULL: it is not used */
-    bool undrafted;             /* the caller wants no speculation */
-    uint32_t parts_at; /* where its prompt parts from others that were read before: feeding makes a checkpoint there */
-    uint64_t chunk_marks[2]; /* checkpoints at the ends of the last two chunks; 0: none */
-    bool drawn;              /* the device draws from the last row of the current step */
-    /* The pick of the sequence's only row in its last step of dop_step_run, and flight.n_commits when that step was committed. */
+    struct dop_head *head;      /* owned: state of the plan's draft layer (runtime/step/speculator.h); NULL: not used */
+    bool undrafted;             /* the caller has disabled speculation */
+    uint32_t parts_at; /* position where the prompt diverges from earlier ones: feeding makes a checkpoint there */
+    uint64_t chunk_marks[2]; /* ids of the checkpoints at the ends of the last two chunks; 0: none */
+    bool drawn;              /* the device samples from the last row of the current step */
+    /* Pick of the sequence's only row in its last dop_step_run step, and the value of flight.n_commits at that
+     * commit. */
     uint32_t row_pick, row_commit;
-    bool masked;          /* picks are among the ids of `mask`, which is kept for later comparison when they are not */
-    uint32_t *mask;       /* owned, [(vocab + 31) / 32], equal to the device's; NULL: there never was one */
-    float *masked_logits; /* owned, [vocab], where there is a mask */
+    /* picks are restricted to `mask`; when false, `mask` only serves for comparison with the next one */
+    bool masked;
+    uint32_t *mask;       /* owned, [(vocab + 31) / 32], equal to the device's copy; NULL: no mask was ever set */
+    float *masked_logits; /* owned, [vocab]; NULL until a mask is set */
     dop_adapter_use uses[DOP_ADAPTERS_AT_ONCE];
     uint32_t n_uses;
-    uint64_t adapters;     /* a name for what `uses` says; 0: none */
-    dop_progress progress; /* of feeding */
+    uint64_t adapters;     /* hash of `uses`; 0: none */
+    dop_progress progress; /* progress callback of feeding */
 };
-/* The longest of the first n tokens whose states are still there without a checkpoint, and are not the current ones; UINT32_MAX: none. */
+/* Returns the longest prefix of at most n tokens whose replaced states are still in an older copy; UINT32_MAX: none. */
 static inline uint32_t
 dop_sequence_version(const dop_sequence *s, uint32_t n)
 {
@@ -281,53 +291,52 @@ dop_sequence_kept(dop_sequence *s, uint32_t n_kept, uint32_t n_each)
     s->n_kept = n_kept;
     s->n_each = n_each;
 }
-/* Counts the device's own picks, for code that submits by itself. */
+/* Counts the picks that the device will make in this submission, for code that calls dop_replay_submit directly. */
 static inline void
 dop_step_count_picks(dop_model *model, uint32_t schedule, dop_form form, uint32_t times)
 {
     const dop_plan_schedule *s = &model->plan.schedules[schedule];
-    /* A schedule without a split picks even when only its body is wanted. */
+    /* A schedule without a separate body makes picks even if only the body is run. */
     if (s->greedy == DOP_PICKS_NEXT && (form != DOP_FORM_BODY || (s->n_body == s->n_dispatches && !model->ranks)))
         model->flight.picks_asked += times;
 }
 
-/* sequence_mask.c */
-/* DOP_ROW_* for a row that is picked from. */
+/* --- masks (sequence_mask.c) --- */
+/* Returns the DOP_ROW_* flags of a row that the device picks from. */
 static inline uint32_t
 dop_sequence_row_flags(const dop_sequence *sequence)
 {
     return (sequence->masked && !sequence->model->ranks ? DOP_ROW_MASKED : 0u) | (sequence->drawn ? DOP_ROW_DRAWN : 0u);
 }
 
-/* resume.c */
-/* A prompt, by whose keys cached states are found. */
+/* --- prefix reuse (resume.c) --- */
+/* A prompt to look up in the prefix cache. */
 typedef struct dop_prompt {
     const uint32_t *ids;
-    size_t n,
-        most; /* number of ids, and how many of them at most may come from states: fewer than n where logits are wanted */
-    uint64_t seed; /* as in dop_prefix */
+    size_t n, most; /* number of ids; maximum number of tokens to reuse, less than n if logits are needed */
+    uint64_t seed;  /* as in dop_prefix */
     const dop_prefix_mark *marks;
     uint32_t n_marks;
 } dop_prompt;
 typedef struct dop_resumed {
-    uint32_t n; /* tokens that the sequence has now, all in its states */
-    uint32_t
-        common; /* tokens that the prompt has in common with anything cached: where prompts part a checkpoint pays */
+    uint32_t n;      /* number of tokens that the sequence now has, all in its states */
+    uint32_t common; /* longest prefix in common with anything cached; a checkpoint at its end is useful */
 } dop_resumed;
-/* States of the sequence at a place, or (at n_sequences and above) in a slot: of caches that keep every position the rows
- * [from, to), and the states that belong to one position (rings of windows, what steps replace) as they are after `to` tokens. */
+/* Selects states of the sequence at a place, or of a checkpoint slot (n_sequences and above). `rows`: rows [from, to)
+ * of caches that keep every position. `whole`: states of a single position (sliding windows, replaced states), as they
+ * are after `to` tokens. */
 typedef struct dop_states {
     uint32_t place, from, to;
-    bool rows, whole; /* which of the two */
+    bool rows, whole; /* true if the states include this group */
 } dop_states;
 typedef dop_status dop_bytes_fn(void *user, const void *bytes, size_t size, dop_diag *diag);
 
-/* probe.c */
+/* Result of a probe (probe.c). */
 typedef struct dop_probe_result {
-    const char *fault;      /* why the other ordering cannot be used; NULL: it can */
-    double ms[2];           /* best time of a step: by barriers, in the other ordering */
-    double distance, bound; /* of the logits, in standard deviations of a row */
-    uint64_t bytes;         /* the probe's own device memory */
+    const char *fault;      /* reason why the other ordering cannot be used; NULL: it can */
+    double ms[2];           /* best time of a step: with barriers, with the other ordering */
+    double distance, bound; /* logit difference and its limit, in standard deviations of a row */
+    uint64_t bytes;         /* device memory of the probe itself */
 } dop_probe_result;
 
 #endif

@@ -1,5 +1,4 @@
-/* Kernels and schedules as they are needed.  Kernels are created by threads in the order in which they will be needed, and the largest first
- * among equals, because the driver takes longest for it; a schedule is recorded when opening or a call needs it. */
+/* Creates kernels and schedules when they are needed; see model_load.h. */
 #include "runtime/model/model_load.h"
 #include "runtime/model/model.h"
 #include "runtime/model/model_used.h"
@@ -36,7 +35,7 @@ dop_model_order_kernels(const dop_model *model, const bool *first, const dop_ope
 {
     const dop_model *m = model;
     const dop_plan *plan = &m->plan;
-    uint32_t n = 0, n_drafts; /* schedules of a layer that drafts */
+    uint32_t n = 0, n_drafts; /* number of schedules of a draft layer */
     (void)dop_used_of(&m->used, DOP_SCHED_DRAFT, DOP_ORDER_BARRIERS, &n_drafts);
     ranked *rows = calloc((size_t)plan->n_kernels + 1, sizeof *rows);
     bool *kernels = calloc((size_t)plan->n_kernels * 2 + 1, sizeof *kernels), *decode = kernels + plan->n_kernels;
@@ -52,7 +51,8 @@ dop_model_order_kernels(const dop_model *model, const bool *first, const dop_ope
         if (!options->no_steps && (kind == DOP_SCHED_DECODE || (n_drafts > 0 && kind == DOP_SCHED_ROWS)))
             mark_kernels(plan, schedule, decode);
     }
-    /* Where steps follow, a GPU's driver takes so long for their persistent form that the rest takes no longer beside it. */
+    /* If steps follow on a GPU, compiling their persistent form takes so long that the other kernels finish in the
+     * meantime. */
     const bool rest = !options->on_demand || (!options->no_steps && !m->device.info.caps.cpu);
     for (uint32_t i = 0; i < plan->n_kernels; i++)
         if (kernels[i] || decode[i] || (m->used.kernels[i] && rest))
@@ -75,7 +75,8 @@ dop_model_start_pipelines(dop_model *model, const bool *first, const dop_open_op
     uint32_t n = 0, *order = calloc((size_t)m->plan.n_kernels + 1, sizeof *order);
     dop_status st = DOP_OK;
     DOP_TRY(order ? dop_model_order_kernels(m, first, options, diag, order, &n) : DOP_NO_MEMORY(diag));
-    /* Fewer threads than cores, because others write weights meanwhile; and two compilers on one core are hardly faster than one. */
+    /* Use fewer threads than cores, because other threads upload weights meanwhile and two compilers per core are
+     * hardly faster than one. */
     const uint32_t most = threads / 2 > 8 ? threads / 2 : 8;
     DOP_TRY(dop_pipelines_start(&m->device, &m->plan, order, n, threads < most ? threads : most, options->cache_dir,
                                 &m->log, diag, &m->pipelines));
@@ -84,7 +85,7 @@ error:
     return st;
 }
 
-/* Marks the kernels of a schedule, and no others. */
+/* Returns the kernels of a schedule, marked in loader.kernels. */
 static const bool *
 kernels_of(dop_model *m, uint32_t schedule)
 {
@@ -146,14 +147,14 @@ dop_model_make_code(dop_model *model, uint32_t schedule, dop_form form, dop_diag
         const uint32_t kernel = d->kernel;
         if (m->loader.run[kernel])
             continue;
-        /* Wait first, so that the time of steps in flight is not counted as waiting for kernels. */
+        /* Wait first, so that the time of in-flight steps does not count as waiting for kernels. */
         if (!commands && (st = dop_replay_wait(&m->replay, m->replay.submitted, diag)) == DOP_OK)
             st = dop_replay_begin(&m->replay, diag, &commands);
         if (st == DOP_OK) {
             vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, m->pipelines.rows[kernel]);
             VkDescriptorSet views[DOP_N_VIEWS] = {VK_NULL_HANDLE};
             dop_memory_bind(&m->memory, &m->plan, d, m->pipelines.layout, views, commands);
-            if (d->n_args > 0) /* no workgroup reads them */
+            if (d->n_args > 0) /* the values do not matter: no workgroup reads them */
                 vkCmdPushConstants(commands, m->pipelines.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
                                    dop_push_bytes(d->n_args), none);
             vkCmdDispatch(commands, 0, 1, 1);

@@ -1,4 +1,4 @@
-/* The table of the schedules that a model uses, and their kernels and slots. */
+/* Table of the schedules that a model uses, with their kernels and slots. */
 #include "runtime/model/model_used.h"
 #include "runtime/model/info.h"
 #include "runtime/model/model.h"
@@ -13,7 +13,7 @@ cell_of(uint32_t kind, uint32_t ordering)
 }
 
 static void
-insert(const dop_plan *plan, uint32_t schedule, dop_used *u)
+insert_used_schedule(const dop_plan *plan, uint32_t schedule, dop_used *u)
 {
     const dop_plan_schedule *s = &plan->schedules[schedule];
     const uint32_t cell = cell_of(s->kind + (s->adapted ? DOP_SCHED_END : 0), s->ordering);
@@ -39,7 +39,7 @@ void
 dop_used_add(const dop_plan *plan, uint32_t schedule, dop_used *out)
 {
     const dop_plan_schedule *s = &plan->schedules[schedule];
-    insert(plan, schedule, out);
+    insert_used_schedule(plan, schedule, out);
     out->slots[plan->step_slot] = true;
     if (s->logits_slot != DOP_PLAN_NO_SLOT)
         out->slots[s->logits_slot] = true;

@@ -1,6 +1,4 @@
-/* Chooses the ordering of decode steps: barriers or a persistent dispatch, and barriers for good after a stall.  The schedules of all
- * orderings compute the same values, so a step of one may follow a step of another.  Mailboxes and their parity stay consistent because
- * every run of a schedule is complete. */
+/* Chooses the ordering of decode steps; see ordering.h. */
 #include "runtime/model/ordering.h"
 #include "plan/plan_names.h"
 #include "runtime/model/model_load.h"
@@ -24,7 +22,8 @@ bool
 dop_model_stalled(const dop_model *model, uint32_t n_picks)
 {
     const volatile dop_step *step = dop_replay_step(&model->replay);
-    /* llvmpipe ends invocations that loop for too long, so that nothing reports the stall; the missing count shows it. */
+    /* llvmpipe kills invocations that loop for too long, so the stall flag may stay unset; then the pick count is too
+     * low. */
     return has_others(model) && ((step->flags & DOP_STEP_STALLED) || (int32_t)(step->n_out - n_picks) < 0);
 }
 
@@ -47,7 +46,7 @@ dop_model_fall_back(dop_model *model, dop_diag *diag)
     DOP_RETURN_IF_ERROR(dop_replay_clear(&m->replay, DOP_CLEAR_SYNC, diag, &ticket));
     DOP_RETURN_IF_ERROR(dop_replay_wait(&m->replay, ticket, diag));
     bool lost = m->plan.replaces &&
-                m->flight.n > 1; /* the step after the stalled one overwrote the states that it began with */
+                m->flight.n > 1; /* the step after the stalled one has overwritten the states that it began with */
     m->flight.n = 0;
     m->flight.continues = false;
     m->flight.picks_taken = m->flight.picks_asked;
@@ -61,7 +60,7 @@ dop_model_fall_back(dop_model *model, dop_diag *diag)
     step->n_out = m->flight.picks_asked;
     dop_sequence *runner = m->flight.n_rows > 0 ? m->flight.rows[0].sequence : NULL;
     for (uint32_t i = 0; i < m->flight.n_rows; i++) {
-        /* the stalled step is not committed, and wrote the other copy */
+        /* The stalled step is not committed; it wrote the other copy of the states. */
         dop_sequence *s = m->flight.rows[i].sequence;
         dop_sequence_kept(s, UINT32_MAX, 0);
         step->parity[s->place] = m->parity[s->place];
@@ -74,14 +73,15 @@ dop_model_fall_back(dop_model *model, dop_diag *diag)
     m->info.stalled = true;
     if (!lost)
         return DOP_OK;
-    runner->n_fed = runner->n_written = 0; /* it was the only sequence, so no other states are cleared */
+    runner->n_fed = runner->n_written = 0; /* it was the only sequence, so clearing affects no other states */
     DOP_RETURN_IF_ERROR(dop_replay_clear(&m->replay, DOP_CLEAR_STATE, diag, &ticket));
     return dop_replay_wait(&m->replay, ticket, diag);
 }
 
-/* Compares one ordering with barriers; *io_best: the best time of a step so far, that of the chosen ordering. */
+/* Compares one ordering with barriers, and switches to it if it is the fastest so far. *io_best: best step time so far,
+ * of the chosen ordering. */
 static dop_status
-probe(dop_model *m, uint32_t pos, uint32_t other, double *io_best, dop_diag *diag)
+probe_ordering(dop_model *m, uint32_t pos, uint32_t other, double *io_best, dop_diag *diag)
 {
     const char *name = dop_plan_ordering_name(other);
     dop_probe_result r;
@@ -111,12 +111,12 @@ dop_model_probe(dop_model *model, uint32_t pos, dop_diag *diag)
     dop_model *m = model;
     double start = dop_now_ms(), best = (double)INFINITY;
     dop_status st = DOP_OK;
-    /* The costs of the orderings change as the cache fills, because attention has more to do. */
+    /* Costs shift as the cache fills, because attention grows: probe again at twice the position. */
     m->orders.probe_at = pos * 2 > 1024 ? pos * 2 : 1024;
     dop_model_use_ordering(m, DOP_ORDER_BARRIERS);
     for (uint32_t o = DOP_ORDER_BARRIERS + 1; o < DOP_N_ORDERS && st == DOP_OK; o++)
         if (m->orders.decode[o] != UINT32_MAX)
-            st = probe(m, pos, o, &best, diag);
+            st = probe_ordering(m, pos, o, &best, diag);
     m->info.probe_ms = dop_now_ms() - start;
     if (st == DOP_OK)
         dop_log_printf(&m->log, "ordering: %s; probe %.1f ms", dop_plan_ordering_name(m->info.ordering),
@@ -133,7 +133,7 @@ all_made(const dop_model *m)
     return m->orders.probe_prefill == UINT32_MAX || dop_model_has(m, m->orders.probe_prefill);
 }
 
-/* Waits a moment for the forms that a probe compares. */
+/* Waits briefly for the forms that a probe compares. */
 static bool
 await_all(dop_model *m)
 {
@@ -174,7 +174,7 @@ dop_model_choose_ordering(dop_model *model, dop_ordering wanted, dop_diag *diag)
     }
     uint32_t order = wanted > DOP_ORDERING_BARRIERS ? wanted - DOP_ORDERING_BARRIERS : DOP_ORDER_BARRIERS;
     if (!m->plan.schedules[m->orders.decode[DOP_ORDER_BARRIERS]].greedy &&
-        !dop_part_is_inner(m)) /* schedules that differ in more than the ordering */
+        !dop_part_is_inner(m)) /* the schedules differ in more than the ordering */
         for (uint32_t o = DOP_ORDER_BARRIERS + 1; o < DOP_N_ORDERS; o++)
             m->orders.decode[o] = UINT32_MAX;
     if (m->orders.decode[order] == UINT32_MAX)

@@ -1,5 +1,4 @@
-/* The ordering of steps of a few rows of several sequences: barriers, or a persistent dispatch where a probe has found that its
- * logits are right and that it is faster. */
+/* Chooses the ordering of steps with a few rows of several sequences; see ordering_rows.h. */
 #include "runtime/model/ordering_rows.h"
 #include "runtime/model/model.h"
 #include "runtime/model/model_load.h"
@@ -21,7 +20,7 @@ dop_model_find_rows_orders(dop_model *model, dop_ordering wanted)
 }
 
 static dop_status
-probe(dop_model *m, uint32_t barriers, dop_rows_order *order, dop_diag *diag)
+probe_rows_ordering(dop_model *m, uint32_t barriers, dop_rows_order *order, dop_diag *diag)
 {
     const double start = dop_now_ms();
     dop_probe_result r;
@@ -59,7 +58,7 @@ dop_model_order_rows(dop_model *model, uint32_t schedule, dop_diag *diag, uint32
         return DOP_OK;
     }
     if (!order->probed && (st = dop_model_need(m, schedule, diag)) == DOP_OK)
-        st = probe(m, schedule, order, diag);
+        st = probe_rows_ordering(m, schedule, order, diag);
     if (st == DOP_OK && order->use && (st = dop_model_need(m, order->schedule, diag)) == DOP_OK)
         *out_schedule = order->schedule;
     return st;

@@ -56,25 +56,25 @@ dop_pages_available(const dop_pages *pages)
 
 /* --- prefixes -------------------------------------------------------------------------------------------------------- */
 
-/* Prefixes are chains: the prefix before a page has its own number, which is never reused. */
+/* Prefixes form chains: the prefix before a page has an id of its own, which is never reused. */
 static uint32_t
-bucket_of(const dop_pages *p, uint64_t before, const uint32_t *tokens)
+find_page_bucket(const dop_pages *p, uint64_t before, const uint32_t *tokens)
 {
     return (uint32_t)XXH3_64bits_withSeed(tokens, p->page * sizeof *tokens, before) & (p->n_buckets - 1);
 }
 
-/* The number of the empty prefix: never one that a page has. */
+/* Returns the id of the empty prefix for a seed. Bit 63 keeps it distinct from the ids of pages. */
 static uint64_t
-first(uint64_t seed)
+make_first_prefix(uint64_t seed)
 {
     return seed ? seed | 1ull << 63 : 0;
 }
 
-/* The known page with these tokens after that prefix; NONE: there is none. */
+/* Returns the identified page with these tokens after that prefix; NONE if there is none. */
 static uint32_t
-look_up(const dop_pages *p, uint64_t before, const uint32_t *tokens)
+look_up_page(const dop_pages *p, uint64_t before, const uint32_t *tokens)
 {
-    uint32_t i = p->buckets[bucket_of(p, before, tokens)];
+    uint32_t i = p->buckets[find_page_bucket(p, before, tokens)];
     while (i != NONE && (p->rows[i].before != before ||
                          memcmp(p->tokens + (size_t)i * p->page, tokens, p->page * sizeof *tokens) != 0))
         i = p->rows[i].same;
@@ -82,12 +82,12 @@ look_up(const dop_pages *p, uint64_t before, const uint32_t *tokens)
 }
 
 static void
-forget(dop_pages *p, uint32_t page)
+forget_page(dop_pages *p, uint32_t page)
 {
     dop_page_row *row = &p->rows[page];
     if (row->prefix == 0)
         return;
-    uint32_t *at = &p->buckets[bucket_of(p, row->before, p->tokens + (size_t)page * p->page)];
+    uint32_t *at = &p->buckets[find_page_bucket(p, row->before, p->tokens + (size_t)page * p->page)];
     while (*at != page)
         at = &p->rows[*at].same;
     *at = row->same;
@@ -111,9 +111,9 @@ leave_kept(dop_pages *p, uint32_t page)
     p->n_kept--;
 }
 
-/* A free page, or else the known page that was released first.  The caller knows that there is one. */
+/* Allocates a free page, or else evicts the cached page that was released first. One of them must exist. */
 static uint32_t
-take(dop_pages *p)
+take_page(dop_pages *p)
 {
     uint32_t page = p->first_free;
     if (p->n_free > 0) {
@@ -122,7 +122,7 @@ take(dop_pages *p)
     } else {
         page = p->first_kept;
         leave_kept(p, page);
-        forget(p, page);
+        forget_page(p, page);
     }
     p->rows[page].refs = 1;
     return page;
@@ -153,14 +153,14 @@ let_go(dop_pages *p, uint32_t page)
 /* --- sequences ------------------------------------------------------------------------------------------------------- */
 
 static void
-set(dop_pages *p, uint32_t place, uint32_t i, uint32_t page)
+set_page_entry(dop_pages *p, uint32_t place, uint32_t i, uint32_t page)
 {
     p->tables[(size_t)place * p->per + i] = page;
     p->device_tables[(size_t)place * p->per + i] = page;
 }
 
 static uint32_t
-of(const dop_pages *p, uint32_t place, uint32_t i)
+get_page_entry(const dop_pages *p, uint32_t place, uint32_t i)
 {
     return p->tables[(size_t)place * p->per + i];
 }
@@ -180,7 +180,7 @@ dop_pages_missing(const dop_pages *pages, uint32_t place, uint32_t from, uint32_
     if (p->page == 0 || from >= to)
         return 0;
     for (uint32_t i = dop_pages_begin(p, place, from); i <= (to - 1) / p->page; i++)
-        n += i >= p->of[place].n || p->rows[of(p, place, i)].refs > 1;
+        n += i >= p->of[place].n || p->rows[get_page_entry(p, place, i)].refs > 1;
     return n;
 }
 
@@ -192,15 +192,15 @@ dop_pages_own(dop_pages *pages, uint32_t place, uint32_t i, uint32_t *out_old)
     *out_old = NONE;
     list->n_known = list->n_known < i ? list->n_known : i;
     if (i < list->n) {
-        const uint32_t page = of(p, place, i);
+        const uint32_t page = get_page_entry(p, place, i);
         if (p->rows[page].refs == 1) {
-            forget(p, page);
+            forget_page(p, page);
             return;
         }
         *out_old = page;
-        p->rows[page].refs--; /* others have it */
+        p->rows[page].refs--; /* other sequences still use it */
     }
-    set(p, place, i, take(p));
+    set_page_entry(p, place, i, take_page(p));
     list->n = list->n > i ? list->n : i + 1;
 }
 
@@ -211,9 +211,9 @@ dop_pages_keep(dop_pages *pages, uint32_t place, uint32_t n)
     if (p->page == 0)
         return;
     dop_page_list *list = &p->of[place];
-    /* The last page first: pages that are released first are reused first, and a prefix is useless without its beginning. */
+    /* Release the last page first: eviction is in order of release, and a prefix is useless without its beginning. */
     while (list->n > 0 && (uint64_t)(list->n - 1) * p->page >= n)
-        let_go(p, of(p, place, --list->n));
+        let_go(p, get_page_entry(p, place, --list->n));
     list->n_known = list->n_known < n / p->page ? list->n_known : n / p->page;
 }
 
@@ -225,8 +225,8 @@ dop_pages_share(dop_pages *pages, uint32_t from, uint32_t to, uint32_t n)
         return;
     dop_page_list *a = &p->of[from], *b = &p->of[to];
     for (b->n = 0; b->n < a->n && (uint64_t)b->n * p->page < n; b->n++) {
-        set(p, to, b->n, of(p, from, b->n));
-        p->rows[of(p, from, b->n)].refs++;
+        set_page_entry(p, to, b->n, get_page_entry(p, from, b->n));
+        p->rows[get_page_entry(p, from, b->n)].refs++;
     }
     b->n_known = a->n_known < n / p->page ? a->n_known : n / p->page;
     memcpy(p->prefixes + (size_t)to * p->per, p->prefixes + (size_t)from * p->per, b->n_known * sizeof *p->prefixes);
@@ -242,24 +242,24 @@ dop_pages_note(dop_pages *pages, uint32_t place, uint64_t seed, const uint32_t *
     uint64_t *prefixes = p->prefixes + (size_t)place * p->per;
     for (; list->n_known < list->n && (list->n_known + 1) * p->page <= n; list->n_known++) {
         const uint32_t i = list->n_known, *own = tokens + (size_t)i * p->page;
-        const uint64_t before = i > 0 ? prefixes[i - 1] : first(seed);
-        const uint32_t mine = of(p, place, i);
-        uint32_t page = look_up(p, before, own);
+        const uint64_t before = i > 0 ? prefixes[i - 1] : make_first_prefix(seed);
+        const uint32_t mine = get_page_entry(p, place, i);
+        uint32_t page = look_up_page(p, before, own);
         if (page == NONE) {
             page = mine;
-            forget(p, page);
+            forget_page(p, page);
             dop_page_row *row = &p->rows[page];
-            uint32_t *bucket = &p->buckets[bucket_of(p, before, own)];
+            uint32_t *bucket = &p->buckets[find_page_bucket(p, before, own)];
             row->prefix = ++p->last_prefix;
             row->before = before;
             row->same = *bucket;
             *bucket = page;
             memcpy(p->tokens + (size_t)page * p->page, own, p->page * sizeof *own);
-        } else if (page != mine) { /* it holds the same, so one of the two is enough */
+        } else if (page != mine) { /* same content: keep only one of the two pages */
             if (p->rows[page].refs++ == 0)
                 leave_kept(p, page);
             let_go(p, mine);
-            set(p, place, i, page);
+            set_page_entry(p, place, i, page);
         }
         prefixes[i] = p->rows[page].prefix;
     }
@@ -268,12 +268,12 @@ dop_pages_note(dop_pages *pages, uint32_t place, uint64_t seed, const uint32_t *
 uint32_t
 dop_pages_match(const dop_pages *pages, uint64_t seed, const uint32_t *tokens, size_t n)
 {
-    uint64_t before = first(seed);
+    uint64_t before = make_first_prefix(seed);
     uint32_t i = 0;
     if (pages->page == 0)
         return 0;
     while (i < pages->per && (size_t)(i + 1) * pages->page <= n) {
-        const uint32_t page = look_up(pages, before, tokens + (size_t)i * pages->page);
+        const uint32_t page = look_up_page(pages, before, tokens + (size_t)i * pages->page);
         if (page == NONE)
             break;
         before = pages->rows[page].prefix;
@@ -289,15 +289,15 @@ dop_pages_find(dop_pages *pages, uint32_t place, uint64_t seed, const uint32_t *
     if (p->page == 0)
         return 0;
     dop_page_list *list = &p->of[place];
-    uint64_t *prefixes = p->prefixes + (size_t)place * p->per, before = first(seed);
+    uint64_t *prefixes = p->prefixes + (size_t)place * p->per, before = make_first_prefix(seed);
     while (list->n < p->per && (size_t)(list->n + 1) * p->page <= n) {
-        uint32_t page = look_up(p, before, tokens + (size_t)list->n * p->page);
+        uint32_t page = look_up_page(p, before, tokens + (size_t)list->n * p->page);
         if (page == NONE)
             break;
         if (p->rows[page].refs++ == 0)
             leave_kept(p, page);
         prefixes[list->n] = before = p->rows[page].prefix;
-        set(p, place, list->n++, page);
+        set_page_entry(p, place, list->n++, page);
     }
     list->n_known = list->n;
     p->reused += (uint64_t)list->n * p->page;

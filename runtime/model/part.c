@@ -2,7 +2,7 @@
 #include "plan/plan_names.h"
 
 static uint32_t
-values(const dop_model *m, uint32_t schedule, uint32_t way, dop_part_value out[DOP_PART_MAX_VALUES])
+list_part_values(const dop_model *m, uint32_t schedule, uint32_t way, dop_part_value out[DOP_PART_MAX_VALUES])
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < m->plan.n_crossings; i++) {
@@ -24,13 +24,13 @@ values(const dop_model *m, uint32_t schedule, uint32_t way, dop_part_value out[D
 uint32_t
 dop_part_inputs(const dop_model *model, uint32_t schedule, dop_part_value out_values[DOP_PART_MAX_VALUES])
 {
-    return values(model, schedule, DOP_CROSSING_RECEIVED, out_values);
+    return list_part_values(model, schedule, DOP_CROSSING_RECEIVED, out_values);
 }
 
 uint32_t
 dop_part_outputs(const dop_model *model, uint32_t schedule, dop_part_value out_values[DOP_PART_MAX_VALUES])
 {
-    return values(model, schedule, DOP_CROSSING_SENT, out_values);
+    return list_part_values(model, schedule, DOP_CROSSING_SENT, out_values);
 }
 
 bool

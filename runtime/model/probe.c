@@ -1,16 +1,16 @@
-/* Probes: is an ordering right, and is it faster than barriers?
+/* Probes test whether an ordering is correct, and faster than barriers.
  *
- * A probe has its own memory for everything except weights: rows, step record, states, results and mailboxes, and its own
- * command buffers.  From the caller's sequence it takes only a copy of the states, so that a probe at a depth finds a cache of
- * that depth, and nothing that goes wrong here can affect the sequence.  It copies only as many positions of the caches as it
- * reads, because it runs between two tokens, where allocating and copying memory for a long context would be noticeable.
+ * A probe shares only the weights with the model. It has its own rows, step record, states, results, mailboxes and
+ * command buffers, and works on a copy of the sequence's states. Probing at a depth thus uses a cache of that depth,
+ * and no fault can affect the sequence. Only the cache positions that the probe reads are copied: it runs between two
+ * tokens, where copying a long context would be noticeable.
  *
- * A few pseudo-random rows are decoded by barriers and in the other ordering, each from the same states, and their logits
- * are compared.  They may differ only as much as the same sums in another order would.  The plan itself tells how much that
- * is: a schedule of several rows computes the same logits with other kernels.  Twice the distance between its logits and those
- * by barriers is allowed, plus a little because two kernels may happen to sum in the same order.
+ * It decodes a few pseudo-random rows with barriers and with the other ordering, each from the same states, and
+ * compares the logits. They may differ only as much as a different summation order would explain. The plan shows how
+ * much that is: a multi-row schedule computes the same logits with other kernels. The limit is twice its distance from
+ * barriers, plus a small constant in case both kernels sum in the same order.
  *
- * A part of a model that makes no logits is judged by what it sends, and a part that receives values gets pseudo-random
+ * A part that makes no logits is judged by the values it sends. A part that receives values gets pseudo-random
  * numbers. */
 #include "runtime/model/probe.h"
 #include "runtime/model/model_load.h"
@@ -21,12 +21,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Times are the best of (1 + ROUNDS) submissions of WARM_UP or STEPS steps of each ordering, fewer where steps take long. */
+/* Times are the best of ROUNDS timed submissions of STEPS steps per ordering (fewer if steps are slow), after one of
+ * WARM_UP steps. */
 enum { WARM_UP = 2, ROUNDS = 2, STEPS = DOP_PROBE_ROWS };
-static const double round_ms = 10; /* about as long as one round of one ordering may take */
+static const double round_ms = 10; /* approximate limit for one round of one ordering */
 
-/* In standard deviations of a row of logits.  Sums of f32 in another order differ by 1e-5, or by 1e-3 where intermediate values
- * are rounded to f16; a broken schedule differs by 0.1 and more. */
+/* Constant part of the limit, in standard deviations of a row of logits. Reordered f32 sums differ by 1e-5, or 1e-3 if
+ * intermediate values are rounded to f16; a broken schedule differs by 0.1 and more. */
 static const double floor_distance = 2e-3;
 
 typedef struct prober {
@@ -35,19 +36,19 @@ typedef struct prober {
     dop_memory memory;
     dop_replay replay;
     dop_used used;
-    uint32_t pos;  /* of the first row */
-    uint32_t n;    /* rows, at most STEPS: */
-    bool together; /* all of them in one step, or one step for each */
+    uint32_t pos;  /* position of the first row */
+    uint32_t n;    /* number of rows, at most STEPS */
+    bool together; /* true: all rows in one step; false: one step per row */
     uint32_t schedules[3];
     uint32_t rows[STEPS];
-    size_t cols;      /* of a row of logits, or of what is sent */
+    size_t cols;      /* values in a row of logits, or in a row of sent values */
     float *logits[3]; /* [n][cols] by schedule: barriers, the other ordering, several rows; one allocation */
 } prober;
 
 enum { BARRIERS, OTHER, SEVERAL };
 
 static uint32_t
-xorshift(uint32_t *x)
+next_xorshift(uint32_t *x)
 {
     *x ^= *x << 13;
     *x ^= *x >> 17;
@@ -55,7 +56,7 @@ xorshift(uint32_t *x)
     return *x;
 }
 
-/* The crossings of schedule `which`, one after the other from row `from` of the plan's on. */
+/* Returns the next crossing of schedule `which` at or after *io_from in the plan's table; NULL: no more. */
 static const dop_plan_crossing *
 next_crossing(const prober *p, uint32_t which, uint32_t way, uint32_t *io_from)
 {
@@ -68,7 +69,7 @@ next_crossing(const prober *p, uint32_t which, uint32_t way, uint32_t *io_from)
     return NULL;
 }
 
-/* Values of a row that are f32 and sent. */
+/* Returns the number of f32 values that a row sends. */
 static size_t
 sent_cols(const prober *p)
 {
@@ -79,9 +80,9 @@ sent_cols(const prober *p)
     return n;
 }
 
-/* Row `first` of the probe and the following ones, as an earlier part might have computed them.  Indices are 0. */
+/* Fills in received values for n_rows rows from `first` on, with pseudo-random f32 numbers. Other types are 0. */
 static void
-receive(prober *p, uint32_t which, uint32_t first, uint32_t n_rows)
+receive_probe_values(prober *p, uint32_t which, uint32_t first, uint32_t n_rows)
 {
     const dop_plan_crossing *x;
     for (uint32_t at = 0; (x = next_crossing(p, which, DOP_CROSSING_RECEIVED, &at));) {
@@ -91,14 +92,14 @@ receive(prober *p, uint32_t which, uint32_t first, uint32_t n_rows)
             float *row = (float *)(void *)(slot + x->offset + r * x->row_bytes);
             memset(row, 0, x->row_bytes);
             for (size_t i = 0; x->type == DOP_PLAN_F32 && i < x->row_bytes / sizeof *row; i++)
-                row[i] = (float)(int32_t)xorshift(&seed) * 0x1p-31f;
+                row[i] = (float)(int32_t)next_xorshift(&seed) * 0x1p-31f;
         }
     }
 }
 
-/* The logits of the last of n rows, or the values of it that are sent. */
+/* Copies the logits of the last of n_rows rows, or the values that it sends. */
 static void
-keep(prober *p, uint32_t which, uint32_t n_rows, float *out)
+keep_probe_logits(prober *p, uint32_t which, uint32_t n_rows, float *out)
 {
     const dop_plan_crossing *x;
     if (!dop_part_is_inner(p->m)) {
@@ -133,7 +134,7 @@ prober_init(prober *p)
             dop_used_add(plan, p->schedules[i], &p->used);
     }
     for (uint32_t i = 0; i < STEPS; i++)
-        p->rows[i] = xorshift(&x) % plan->model->vocab;
+        p->rows[i] = next_xorshift(&x) % plan->model->vocab;
     const dop_memory_use use = {p->used.slots, p->used.schedules, p->used.n,
                                 m->memory.shared ? DOP_SHARING_ON : DOP_SHARING_OFF, p->pos + STEPS};
     uint64_t allocations = m->device.allocations;
@@ -142,7 +143,8 @@ prober_init(prober *p)
     for (uint32_t i = 0; i < 3 && st == DOP_OK; i++)
         if (p->schedules[i] != UINT32_MAX)
             st = dop_replay_add(&p->replay, p->schedules[i], p->diag);
-    m->base.allocations += m->device.allocations - allocations; /* the probe's own do not count as the model's */
+    /* the probe's allocations do not count as the model's */
+    m->base.allocations += m->device.allocations - allocations;
     return st;
 }
 
@@ -159,7 +161,7 @@ prober_finish(prober *p)
 
 /* Resets the states to those of the sequence, and empties the mailboxes. */
 static dop_status
-restore(prober *p)
+restore_probe_states(prober *p)
 {
     uint64_t ticket;
     DOP_RETURN_IF_ERROR(dop_replay_clear(&p->replay, DOP_CLEAR_ALL, p->diag, &ticket));
@@ -170,19 +172,20 @@ restore(prober *p)
     return DOP_OK;
 }
 
-/* Runs the schedule n times with rows from `first` on; *out_stalled: a wait exceeded its bound, or a step did not end. */
+/* Runs the schedule n times with rows from `first` on. *out_stalled: true if a wait exceeded its bound or a step did
+ * not end. */
 static dop_status
-run(prober *p, uint32_t which, uint32_t first, uint32_t n_rows, uint32_t parity, dop_form form, uint32_t n,
-    bool *out_stalled)
+run_probe_steps(prober *p, uint32_t which, uint32_t first, uint32_t n_rows, uint32_t parity, dop_form form, uint32_t n,
+                bool *out_stalled)
 {
     volatile dop_step *step = dop_replay_step(&p->replay);
     uint32_t before = step->n_out;
-    /* In the first of several parts, schedules state what the last part picks; this device itself picks nothing. */
+    /* Only the last part picks, although the schedules of all parts say what it picks. */
     const bool picks_here =
         !dop_part_is_inner(p->m) && p->m->plan.schedules[p->schedules[which]].greedy == DOP_PICKS_NEXT;
     const uint32_t picks = picks_here ? n : 0;
     uint64_t ticket;
-    receive(p, which, first, n_rows);
+    receive_probe_values(p, which, first, n_rows);
     dop_replay_write_step(&p->replay, p->rows + first, n_rows, p->pos + first, parity);
     dop_status st = DOP_OK;
     DOP_TRY(dop_replay_submit(&p->replay, p->schedules[which], form, n, p->diag, &ticket));
@@ -192,35 +195,35 @@ error:
     return st;
 }
 
-/* The logits of every row, by one schedule. */
+/* Collects the logits of every row from one schedule. */
 static dop_status
-collect(prober *p, uint32_t which, bool *out_stalled)
+collect_probe_logits(prober *p, uint32_t which, bool *out_stalled)
 {
-    dop_status st = restore(p);
+    dop_status st = restore_probe_states(p);
     *out_stalled = false;
     if (p->together && which != SEVERAL && st == DOP_OK) {
-        st = run(p, which, 0, p->n, p->m->parity[0], DOP_FORM_READ, 1, out_stalled);
+        st = run_probe_steps(p, which, 0, p->n, p->m->parity[0], DOP_FORM_READ, 1, out_stalled);
         if (st == DOP_OK)
             memcpy(p->logits[which], dop_replay_logits(&p->replay, p->schedules[which]),
                    p->n * p->cols * sizeof(float));
         return st;
     }
     for (uint32_t i = 0; i < p->n && st == DOP_OK && !*out_stalled; i++) {
-        /* Several rows begin with the first one each time, from the states that the sequence has; otherwise steps follow
-         * one another. */
+        /* SEVERAL runs rows 0 .. i in one step each time, from the sequence's states; otherwise steps follow one
+         * another. */
         uint32_t first = which == SEVERAL ? 0 : i, n = i + 1 - first,
                  parity = (p->m->parity[0] + first) % p->m->plan.model->state_copies;
-        st = run(p, which, first, n, parity, DOP_FORM_READ, 1, out_stalled);
+        st = run_probe_steps(p, which, first, n, parity, DOP_FORM_READ, 1, out_stalled);
         if (st == DOP_OK)
-            keep(p, which, n, p->logits[which] + i * p->cols);
+            keep_probe_logits(p, which, n, p->logits[which] + i * p->cols);
     }
     return st;
 }
 
-/* Largest over the rows: root mean square difference, in standard deviations of the row by barriers.  NaN or infinite when
- * a logit is. */
+/* Returns the largest root mean square difference of a row, in standard deviations of the row with barriers. NaN or
+ * infinite if a logit is. */
 static double
-distance(const prober *p, uint32_t which)
+measure_distance(const prober *p, uint32_t which)
 {
     const size_t cols = p->cols;
     double worst = 0;
@@ -244,18 +247,19 @@ distance(const prober *p, uint32_t which)
 }
 
 static dop_status
-compare(prober *p, dop_probe_result *out)
+compare_orderings(prober *p, dop_probe_result *out)
 {
     bool stalled;
     out->bound = floor_distance;
-    dop_status st = collect(p, BARRIERS, &stalled);
-    if (st == DOP_OK && p->schedules[SEVERAL] != UINT32_MAX && (st = collect(p, SEVERAL, &stalled)) == DOP_OK)
-        out->bound += 2 * distance(p, SEVERAL);
+    dop_status st = collect_probe_logits(p, BARRIERS, &stalled);
+    if (st == DOP_OK && p->schedules[SEVERAL] != UINT32_MAX &&
+        (st = collect_probe_logits(p, SEVERAL, &stalled)) == DOP_OK)
+        out->bound += 2 * measure_distance(p, SEVERAL);
     if (st == DOP_OK)
-        st = collect(p, OTHER, &stalled);
+        st = collect_probe_logits(p, OTHER, &stalled);
     if (st != DOP_OK)
         return st;
-    out->distance = distance(p, OTHER);
+    out->distance = measure_distance(p, OTHER);
     if (stalled)
         out->fault = "a wait ran out";
     else if (!isfinite(out->bound) || !(out->distance <= out->bound))
@@ -263,9 +267,9 @@ compare(prober *p, dop_probe_result *out)
     return DOP_OK;
 }
 
-/* Best times of one step, in turns; what goes first takes turns too. */
+/* Measures the best time of a step of both orderings, alternating, with the first one swapped each round. */
 static dop_status
-measure(prober *p, dop_probe_result *out)
+measure_step_times(prober *p, dop_probe_result *out)
 {
     uint32_t n = WARM_UP;
     out->ms[0] = out->ms[1] = (double)INFINITY;
@@ -275,7 +279,8 @@ measure(prober *p, dop_probe_result *out)
             uint32_t o = (round + i) % 2;
             bool stalled;
             double start = dop_now_ms();
-            dop_status st = run(p, o, 0, p->together ? p->n : 1, p->m->parity[0], DOP_FORM_FULL, n, &stalled);
+            dop_status st =
+                run_probe_steps(p, o, 0, p->together ? p->n : 1, p->m->parity[0], DOP_FORM_FULL, n, &stalled);
             t[o] = (dop_now_ms() - start) / n;
             if (st != DOP_OK)
                 return st;
@@ -293,7 +298,7 @@ measure(prober *p, dop_probe_result *out)
 }
 
 static dop_status
-probe(const prober *of, dop_diag *diag, dop_probe_result *out)
+run_probe(const prober *of, dop_diag *diag, dop_probe_result *out)
 {
     dop_diag why = {0};
     prober p = *of;
@@ -306,8 +311,8 @@ probe(const prober *of, dop_diag *diag, dop_probe_result *out)
         dop_log_printf(&m->log, "ordering: a probe has no room beside the model: %s", why.message);
         out->fault = "there is no room for a probe";
         st = DOP_OK;
-    } else if (st == DOP_OK && (st = compare(&p, out)) == DOP_OK && !out->fault) {
-        st = measure(&p, out);
+    } else if (st == DOP_OK && (st = compare_orderings(&p, out)) == DOP_OK && !out->fault) {
+        st = measure_step_times(&p, out);
     }
     if (st != DOP_OK && diag)
         *diag = why;
@@ -323,7 +328,7 @@ dop_probe_run(dop_model *model, uint32_t other, uint32_t pos, dop_diag *diag, do
                 .n = STEPS,
                 .schedules = {model->orders.decode[DOP_ORDER_BARRIERS], model->orders.decode[other],
                               model->orders.probe_prefill}};
-    return probe(&p, diag, out);
+    return run_probe(&p, diag, out);
 }
 
 dop_status
@@ -335,5 +340,5 @@ dop_probe_rows(dop_model *model, uint32_t barriers, uint32_t other, dop_diag *di
         .n = model->plan.schedules[barriers].max_rows,
         .together = true,
         .schedules = {barriers, other, prefill != UINT32_MAX && dop_model_has(model, prefill) ? prefill : UINT32_MAX}};
-    return probe(&p, diag, out);
+    return run_probe(&p, diag, out);
 }

@@ -1,5 +1,5 @@
-/* Ranks 1 and up of a plan in parts: they execute orders one after the other.  While a step of several rows runs, the next order
- * and its rows are received, so that the device can continue at once. */
+/* Ranks 1 and up of a plan in parts: execute orders in sequence. While a multi-row step runs, the next order and its
+ * rows are received, so that the device can continue at once. */
 #include "plan/plan_names.h"
 #include "runtime/model/model_load.h"
 #include "runtime/model/model_used.h"
@@ -14,18 +14,18 @@
 typedef struct follower {
     const dop_wire *wire;
     const dop_open_options *options;
-    dop_model *model;   /* NULL: nothing is open */
+    dop_model *model;   /* NULL: no plan is open */
     uint64_t to_write;  /* bytes of states that are expected */
-    uint64_t n_written; /* bytes of them that have arrived */
-    uint8_t *states;    /* owned: their memory; NULL: none are expected */
-    dop_states write;   /* what is written when all bytes are there */
-    /* The order after the current one, if it has arrived already. */
+    uint64_t n_written; /* how many of them have arrived */
+    uint8_t *states;    /* owned, [to_write]; NULL: none are expected */
+    dop_states write;   /* destination of these states */
+    /* Next order, if it has arrived already. */
     dop_order next;
     bool has_next;
-    bool has_inbox; /* `next` is a step of several rows, which `inbox` has: */
+    bool has_inbox; /* `next` is a multi-row step, and `inbox` receives its rows */
     dop_inbox inbox;
-    uint32_t ends[DOP_STEP_MAX_SEQUENCES]; /* positions that the running step may read, by place */
-    /* Rows that this rank sends when the next step runs. */
+    uint32_t ends[DOP_STEP_MAX_SEQUENCES]; /* by place: end of the positions that the running step may read */
+    /* Rows of the last step that are sent while the next one runs. */
     bool holds;
     uint32_t held_schedule, held_rows;
     dop_rank_times times;
@@ -33,7 +33,7 @@ typedef struct follower {
 } follower;
 
 static dop_status
-answer(const follower *f, const void *bytes, uint64_t size)
+send_answer(const follower *f, const void *bytes, uint64_t size)
 {
     return dop_ranks_send_all(f->wire, 0, DOP_LANE_ANSWERS, bytes, size, f->diag);
 }
@@ -54,7 +54,7 @@ list_schedules(const dop_model *m, dop_rank_opened *out, dop_buf *rows)
 }
 
 static dop_status
-open_part(follower *f, const dop_order *o)
+open_rank_part(follower *f, const dop_order *o)
 {
     dop_open_options options = *f->options;
     dop_rank_opened opened = {.version = DOP_ORDERS_VERSION};
@@ -69,7 +69,7 @@ open_part(follower *f, const dop_order *o)
     options.wire = NULL;
     dop_status st = DOP_OK;
     if (o->args[0] != DOP_ORDERS_VERSION)
-        return answer(f, &opened, sizeof opened); /* the other one sees which version this is */
+        return send_answer(f, &opened, sizeof opened); /* rank 0 compares the version */
     if (f->model || o->n_rows == 0 || path[o->n_rows - 1] != 0)
         st = DOP_FAIL(&why, DOP_E_INTERNAL, "a plan is open already");
     if (st == DOP_OK)
@@ -112,7 +112,7 @@ set_pages(dop_model *m, const dop_order *o)
 }
 
 static void
-write_step(follower *f, const dop_order *o)
+write_ordered_step(follower *f, const dop_order *o)
 {
     dop_model *m = f->model;
     volatile dop_step *step = dop_replay_step(&m->replay);
@@ -128,10 +128,10 @@ write_step(follower *f, const dop_order *o)
     }
 }
 
-/* The schedule of an ordered step.  A step of one row uses rank 0's ordering if a probe has found this ordering correct and
- * faster on this rank too. */
+/* Chooses the schedule of an ordered step. A single-row step uses rank 0's ordering only if a probe on this rank also
+ * found it correct and faster. */
 static dop_status
-choose_schedule(follower *f, const dop_order *o, uint32_t *out_schedule)
+choose_ordered_schedule(follower *f, const dop_order *o, uint32_t *out_schedule)
 {
     dop_model *m = f->model;
     const uint32_t schedule = dop_model_schedule_of(m, o->args[0], o->args[1]);
@@ -155,7 +155,7 @@ submit_and_wait(follower *f, uint32_t schedule, dop_form form)
     return dop_ranks_wait(f->wire, &f->model->replay, run.ticket, f->diag);
 }
 
-/* A step that stalled is run again from the same rows. */
+/* Runs a stalled step again from the same rows. */
 static dop_status
 run_again(follower *f, uint32_t *io_schedule, dop_form form)
 {
@@ -173,7 +173,7 @@ run_again(follower *f, uint32_t *io_schedule, dop_form form)
     return submit_and_wait(f, *io_schedule, form);
 }
 
-/* The last part answers a step with its picks or logits.  n_out: number of picks before the step. */
+/* Sends the picks or logits of a step, on the last part. n_out: number of picks before the step. */
 static dop_status
 answer_step(const follower *f, uint32_t schedule, uint32_t n, dop_rank_answer what, uint32_t n_out)
 {
@@ -184,12 +184,12 @@ answer_step(const follower *f, uint32_t schedule, uint32_t n, dop_rank_answer wh
     if (what == DOP_ANSWER_ROWS) {
         const uint32_t rows = dop_plan_logit_rows(s);
         const uint64_t row_bytes = dop_plan_result_row_bytes(&m->plan, s);
-        return answer(f, dop_replay_logits(&m->replay, schedule), row_bytes * (rows < n ? rows : n));
+        return send_answer(f, dop_replay_logits(&m->replay, schedule), row_bytes * (rows < n ? rows : n));
     }
     const bool each = s->greedy == DOP_PICKS_EACH;
     for (uint32_t i = 0; i < (each ? n : 1); i++)
         ids[i] = step->ids[each ? i : n_out % DOP_STEP_RING];
-    return answer(f, ids, (each ? n : 1) * sizeof *ids);
+    return send_answer(f, ids, (each ? n : 1) * sizeof *ids);
 }
 
 static dop_status
@@ -201,14 +201,15 @@ receive_order(follower *f, dop_order *out_order)
     return dop_order_decode(bytes, size, f->model ? f->model->plan.model : NULL, f->diag, out_order);
 }
 
-/* Is this an order with entries of a page table that the running step does not read? */
+/* True if the order changes only page table entries that the running step does not read. */
 static bool
 may_set_pages(const follower *f, const dop_order *o)
 {
     return o->kind == DOP_ORDER_PAGES && (uint64_t)o->args[1] * f->model->pages.page >= f->ends[o->args[0]];
 }
 
-/* While a step runs: receives what has arrived of the next order and its rows.  *out_more: more may follow. */
+/* Receives the next order and its rows as far as they have arrived, while a step runs. *out_more: true if more may
+ * follow. */
 static dop_status
 look_ahead(follower *f, bool *out_more)
 {
@@ -227,7 +228,7 @@ look_ahead(follower *f, bool *out_more)
         return st;
     const uint32_t schedule = dop_model_schedule_of(f->model, o->args[0], o->args[1]);
     if (schedule == UINT32_MAX)
-        return DOP_OK; /* the failure is reported when this order is done */
+        return DOP_OK; /* reported when this order is executed */
     if (!f->has_inbox)
         dop_ranks_begin_rows(f->model, schedule, o->n_rows, &f->inbox);
     f->has_inbox = true;
@@ -237,7 +238,7 @@ look_ahead(follower *f, bool *out_more)
 }
 
 static dop_status
-send_held(follower *f)
+send_held_outputs(follower *f)
 {
     if (!f->holds)
         return DOP_OK;
@@ -248,7 +249,8 @@ send_held(follower *f)
     return st;
 }
 
-/* Runs a step of several rows, whose values are in host memory; once these are on the device, the next step's are received. */
+/* Runs a multi-row step whose inputs are in host memory. Once these are on the device, receives the next step's
+ * inputs. */
 static dop_status
 run_ahead(follower *f, uint32_t schedule, dop_form form)
 {
@@ -264,7 +266,7 @@ run_ahead(follower *f, uint32_t schedule, dop_form form)
     if (st == DOP_OK)
         st = dop_replay_submit_pieces(r, schedule, form, 1, DOP_PIECE_STEP, f->diag, &ticket);
     if (st == DOP_OK)
-        st = send_held(f);
+        st = send_held_outputs(f);
     if (st == DOP_OK)
         st = dop_replay_submit_pieces(r, schedule, form, 1, DOP_PIECE_OUT, f->diag, &ticket);
     if (st == DOP_OK)
@@ -280,28 +282,28 @@ run_ahead(follower *f, uint32_t schedule, dop_form form)
     return st == DOP_OK ? dop_ranks_wait(f->wire, r, ticket, f->diag) : st;
 }
 
-/* Sends the rows of the last step now or, if the next step's rows are here already, while that one runs. */
+/* Sends the rows of the last step now; if the next step's rows have arrived, sends them while that step runs. */
 static dop_status
 pass_rows(follower *f, uint32_t schedule, uint32_t n)
 {
     f->holds = true;
     f->held_schedule = schedule;
     f->held_rows = n;
-    return f->has_inbox && f->inbox.n_taken == f->inbox.n_values ? DOP_OK : send_held(f);
+    return f->has_inbox && f->inbox.n_taken == f->inbox.n_values ? DOP_OK : send_held_outputs(f);
 }
 
 static dop_status
-run_step(follower *f, const dop_order *o)
+run_ordered_step(follower *f, const dop_order *o)
 {
     dop_model *m = f->model;
     const uint32_t n = o->n_rows;
     const dop_form form = (dop_form)o->args[2];
     const dop_rank_answer what = (dop_rank_answer)o->args[3];
     uint32_t schedule = 0;
-    dop_status st = choose_schedule(f, o, &schedule);
+    dop_status st = choose_ordered_schedule(f, o, &schedule);
     if (st != DOP_OK)
         return st;
-    write_step(f, o);
+    write_ordered_step(f, o);
     const uint32_t n_out = dop_replay_step(&m->replay)->n_out;
     const double start = dop_now_ms();
     if (!f->has_inbox)
@@ -311,7 +313,7 @@ run_step(follower *f, const dop_order *o)
     const double received = dop_now_ms();
     const bool ahead = m->plan.schedules[schedule].max_rows > 1 && !dop_ranks_pass_on(m, schedule);
     if (st == DOP_OK && !ahead)
-        st = send_held(f);
+        st = send_held_outputs(f);
     if (st == DOP_OK)
         st = ahead ? run_ahead(f, schedule, form) : submit_and_wait(f, schedule, form);
     if (st == DOP_OK && m->plan.schedules[schedule].ordering != DOP_ORDER_BARRIERS &&
@@ -336,14 +338,14 @@ static dop_status
 send_bytes(void *user, const void *bytes, size_t size, dop_diag *diag)
 {
     const follower *f = user;
-    (void)diag; /* the follower's own is used */
-    return size > 0 ? answer(f, bytes, size) : DOP_OK;
+    (void)diag; /* the follower's own `diag` is used */
+    return size > 0 ? send_answer(f, bytes, size) : DOP_OK;
 }
 
 static void
 take_parity(dop_model *m, const dop_order *o)
 {
-    if (o->args[0] < m->plan.model->n_sequences) /* else it is a slot */
+    if (o->args[0] < m->plan.model->n_sequences) /* otherwise it is a slot */
         m->parity[o->args[0]] = o->args[4];
 }
 
@@ -363,7 +365,7 @@ begin_write(follower *f, const dop_order *o)
 }
 
 static dop_status
-take_bytes(follower *f, const dop_order *o)
+take_written_bytes(follower *f, const dop_order *o)
 {
     if (!f->states || o->n_rows > f->to_write - f->n_written)
         return DOP_FAIL(f->diag, DOP_E_INTERNAL, "more bytes of states than there are");
@@ -386,7 +388,7 @@ read_states(follower *f, const dop_order *o)
 }
 
 static dop_status
-clear(dop_model *m, uint32_t what, dop_diag *diag)
+clear_rank_states(dop_model *m, uint32_t what, dop_diag *diag)
 {
     uint64_t ticket;
     DOP_RETURN_IF_ERROR(dop_replay_clear(&m->replay, (dop_clear)what, diag, &ticket));
@@ -398,17 +400,17 @@ answer_size(const follower *f, const dop_order *o)
 {
     const dop_states states = dop_order_states(o);
     const uint64_t size = dop_transfer_size(f->model, &states);
-    return answer(f, &size, sizeof size);
+    return send_answer(f, &size, sizeof size);
 }
 
 static dop_status
-obey(follower *f, const dop_order *o)
+execute_order(follower *f, const dop_order *o)
 {
     dop_model *m = f->model;
     const uint32_t *a = o->args;
     switch ((dop_order_kind)o->kind) {
     case DOP_ORDER_OPEN:
-        return open_part(f, o);
+        return open_rank_part(f, o);
     case DOP_ORDER_CLOSE:
         if (m)
             dop_log_printf(
@@ -422,12 +424,12 @@ obey(follower *f, const dop_order *o)
         f->model = NULL;
         return DOP_OK;
     case DOP_ORDER_STEP:
-        return run_step(f, o);
+        return run_ordered_step(f, o);
     case DOP_ORDER_PAGES:
         set_pages(m, o);
         return DOP_OK;
     case DOP_ORDER_CLEAR:
-        return clear(m, a[0], f->diag);
+        return clear_rank_states(m, a[0], f->diag);
     case DOP_ORDER_CLEAR_PLACE:
         return dop_transfer_clear(m, a[0], f->diag);
     case DOP_ORDER_COPY_PLACE:
@@ -448,7 +450,7 @@ obey(follower *f, const dop_order *o)
     case DOP_ORDER_WRITE:
         return begin_write(f, o);
     case DOP_ORDER_BYTES:
-        return take_bytes(f, o);
+        return take_written_bytes(f, o);
     default:
         return DOP_OK;
     }
@@ -468,7 +470,7 @@ dop_ranks_follow(const dop_wire *wire, const dop_open_options *options, dop_diag
         o = f.next;
         f.times.orders_ms += dop_now_ms() - start;
         if (st == DOP_OK)
-            st = obey(&f, &o);
+            st = execute_order(&f, &o);
         if (st != DOP_OK)
             wire->fail(wire->user, diag);
     }

@@ -25,7 +25,7 @@ dop_sampler_by_name(const char *name, dop_draw_sampler_kind *out_kind)
     return false;
 }
 
-/* The share of the picture's variance that is left after a step of training. */
+/* Returns the share of the image's variance that remains after a training step (cumulative alpha). */
 static double
 share_left(const dop_noise_facts *f, uint32_t step)
 {
@@ -39,10 +39,10 @@ share_left(const dop_noise_facts *f, uint32_t step)
     return left;
 }
 
-/* The level after a step of training: with the share a that is left it is sqrt((1 - a) / a).  Where shares are rescaled, nothing is left
- * after the last one (https://arxiv.org/abs/2305.08891, algorithm 1); a level needs a little. */
+/* Returns the noise level after a training step, sqrt((1 - a) / a) for the remaining share a. With rescaled betas the
+ * last share is 0 (https://arxiv.org/abs/2305.08891, algorithm 1); it is bounded below to keep the level finite. */
 static double
-level_of(const dop_noise_facts *f, uint32_t step)
+find_trained_level(const dop_noise_facts *f, uint32_t step)
 {
     const double least = 0x1p-24;
     double left = share_left(f, step);
@@ -54,18 +54,18 @@ level_of(const dop_noise_facts *f, uint32_t step)
     return sqrt((1 - left) / left);
 }
 
-/* The level at a time, which may be between steps of training. */
+/* Returns the noise level at a time, interpolated between training steps. */
 static double
 level_at(const dop_noise_facts *f, double time)
 {
     const double last = f->train_steps - 1, all = time < 0 ? 0 : time < last ? time : last;
     const uint32_t at = (uint32_t)floor(all);
-    const double level = level_of(f, at);
-    return all > at ? level + (level_of(f, at + 1) - level) * (all - at) : level;
+    const double level = find_trained_level(f, at);
+    return all > at ? level + (find_trained_level(f, at + 1) - level) * (all - at) : level;
 }
 
 static double
-time_of(const dop_noise_facts *f, dop_draw_sampler_kind kind, uint32_t step, uint32_t n)
+find_step_time(const dop_noise_facts *f, dop_draw_sampler_kind kind, uint32_t step, uint32_t n)
 {
     enum { DISTILLED = 50 };
     const double train = f->train_steps;
@@ -93,14 +93,14 @@ dop_sampler_begin(const dop_noise_facts *facts, dop_draw_sampler_kind kind, uint
     out->n_steps = n_steps;
     out->seed = seed;
     for (uint32_t i = 0; i < n_steps; i++) {
-        out->times[i] = time_of(facts, kind, i, n_steps);
+        out->times[i] = find_step_time(facts, kind, i, n_steps);
         out->levels[i] = level_at(facts, out->times[i]);
     }
-    out->levels[n_steps] = kind == DOP_SAMPLER_DDIM && facts->last_first ? level_of(facts, 0) : 0;
+    out->levels[n_steps] = kind == DOP_SAMPLER_DDIM && facts->last_first ? find_trained_level(facts, 0) : 0;
     if (out->levels[n_steps] >= out->levels[n_steps - 1])
         out->levels[n_steps] = 0;
-    /* With leading spacing the first time is before the end of training, and a picture begins with all of its variance.  What the
-     * model reads first is unit noise with DDIM and LCM. */
+    /* With leading spacing, the first time is before the end of training, but the initial latents have the full
+     * variance. DDIM and LCM start from unit noise as the model's input. */
     const bool unit = kind == DOP_SAMPLER_DDIM || kind == DOP_SAMPLER_LCM || facts->spacing == LEADING;
     out->first = unit ? hypot(out->levels[0], 1) : out->levels[0];
 }
@@ -117,9 +117,9 @@ dop_sampler_start_at(dop_draw_sampler *s, double strength)
     s->first = s->levels[0];
 }
 
-/* splitmix64 of the seed and a counter (public domain, S. Vigna). */
+/* Returns 64 random bits: splitmix64 of the seed and a counter (public domain, S. Vigna). */
 static uint64_t
-bits_of(uint64_t seed, uint64_t n)
+hash_counter(uint64_t seed, uint64_t n)
 {
     uint64_t z = seed + (n + 1) * 0x9e3779b97f4a7c15u;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -127,12 +127,12 @@ bits_of(uint64_t seed, uint64_t n)
     return z ^ (z >> 31);
 }
 
-/* A normal value by Box and Muller (https://doi.org/10.1214/aoms/1177706645). */
+/* Returns a normal value by the Box-Muller transform (https://doi.org/10.1214/aoms/1177706645). */
 static double
-normal(uint64_t seed, uint64_t n)
+draw_normal(uint64_t seed, uint64_t n)
 {
-    const double a = (double)((bits_of(seed, 2 * n) >> 11) + 1) * 0x1p-53,
-                 b = (double)(bits_of(seed, 2 * n + 1) >> 11) * 0x1p-53;
+    const double a = (double)((hash_counter(seed, 2 * n) >> 11) + 1) * 0x1p-53,
+                 b = (double)(hash_counter(seed, 2 * n + 1) >> 11) * 0x1p-53;
     return sqrt(-2 * log(a)) * cos(2 * 3.14159265358979323846 * b);
 }
 
@@ -140,7 +140,7 @@ void
 dop_sampler_noise(dop_draw_sampler *s, float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        x[i] = (float)normal(s->seed, s->drawn++);
+        x[i] = (float)draw_normal(s->seed, s->drawn++);
 }
 
 void
@@ -151,7 +151,7 @@ dop_sampler_input(const dop_draw_sampler *s, uint32_t step, const float *x, size
         out[i] = (float)((double)x[i] * by);
 }
 
-/* The clean latents that a prediction means, for latents x at a level. */
+/* Returns the clean latents that a prediction implies for latents x at a level. */
 static double
 clean_of(uint8_t predicts, double x, double predicted, double level)
 {
@@ -161,10 +161,10 @@ clean_of(uint8_t predicts, double x, double predicted, double level)
                                      : predicted;
 }
 
-/* Shares of the latents and of the clean ones by which a consistency model keeps to its boundary (the paper's section 4.1, with
- * times scaled by 10 and a deviation of 0.5). */
+/* Computes the boundary-condition weights of a consistency model, for the latents and the clean latents (the paper's
+ * section 4.1; times are scaled by 10, the deviation is 0.5). */
 static void
-consistency(double time, double *out_skip, double *out_keep)
+weigh_consistency(double time, double *out_skip, double *out_keep)
 {
     const double t = time * 10, own = 0.5;
     *out_skip = own * own / (t * t + own * own);
@@ -175,20 +175,20 @@ void
 dop_sampler_step(dop_draw_sampler *s, uint32_t step, const float *predicted, float *x, size_t n)
 {
     const double level = s->levels[step], next = s->levels[step + 1];
-    const double end = 1 / hypot(next, 1); /* noise that the last step leaves has its share of the picture's variance */
+    const double end = 1 / hypot(next, 1); /* rescales the variance if the last step leaves noise */
     double down = next, noise = 0, skip = 0, keep = 1;
     if (s->kind == DOP_SAMPLER_ANCESTRAL && next > 0) {
         noise = next * sqrt((level * level - next * next) / (level * level));
         down = sqrt(next * next - noise * noise);
     } else if (s->kind == DOP_SAMPLER_LCM) {
         noise = next;
-        consistency(s->times[step], &skip, &keep);
+        weigh_consistency(s->times[step], &skip, &keep);
     }
     for (size_t i = 0; i < n; i++) {
         const double clean = clean_of(s->facts.predicts, (double)x[i], (double)predicted[i], level);
         const double y = s->kind == DOP_SAMPLER_LCM ? keep * clean + skip * (double)x[i] / hypot(level, 1)
                                                     : clean + ((double)x[i] - clean) * (down / level);
-        x[i] = (float)(noise > 0 ? y + noise * normal(s->seed, s->drawn++) : step + 1 < s->n_steps ? y : y * end);
+        x[i] = (float)(noise > 0 ? y + noise * draw_normal(s->seed, s->drawn++) : step + 1 < s->n_steps ? y : y * end);
     }
 }
 

@@ -1,13 +1,15 @@
-/* Samplers of diffusion models: from noise to latents in few steps, each of which asks the model once (twice with guidance).
+/* Samplers of diffusion models, from noise to latents in a few steps. Each step evaluates the model once (twice with
+ * guidance).
  *
- * In all of this, latents are x = clean + level * noise with unit noise, so that a level is the standard deviation of the noise
- * (https://arxiv.org/abs/2206.00364, where it is sigma); the model reads x / sqrt(level^2 + 1).
- *   euler      Euler's method on the probability flow (the same, algorithm 1 without its second order)
- *   ancestral  Euler's method down to a lower level, then new noise (k-diffusion's sample_euler_ancestral)
- *   ddim       https://arxiv.org/abs/2010.02502 with eta 0, which is Euler's method with whole times; its last level may be that of the
- *              first time
- *   lcm        latent consistency (https://arxiv.org/abs/2310.04378): the clean latents of each step, then new noise; times are among
- *              the 50 that such models are distilled with */
+ * Latents are x = clean + level * noise with unit noise, so a level is the standard deviation of the noise (sigma in
+ * https://arxiv.org/abs/2206.00364). The model reads x / sqrt(level^2 + 1).
+ *
+ * euler: Euler's method on the probability flow (same paper, algorithm 1 without second order).
+ * ancestral: Euler's method to a lower level, then new noise (k-diffusion's sample_euler_ancestral).
+ * ddim: https://arxiv.org/abs/2010.02502 with eta 0, which is Euler's method with integer times. Its last level may be
+ * that of the first time.
+ * lcm: latent consistency (https://arxiv.org/abs/2310.04378), predicts clean latents in each step, then adds new noise.
+ * Times are taken from the 50 that such models are distilled with. */
 #ifndef DOPPLER_RUNTIME_SAMPLE_DIFFUSION_H
 #define DOPPLER_RUNTIME_SAMPLE_DIFFUSION_H
 
@@ -23,7 +25,7 @@ typedef enum dop_draw_sampler_kind {
     DOP_N_SAMPLERS
 } dop_draw_sampler_kind;
 
-/* How a model was trained: frontend/facts/diffusion.h describes the same fields. */
+/* Noise schedule that the model was trained with; same fields as in frontend/facts/diffusion.h. */
 typedef struct dop_noise_facts {
     uint32_t train_steps, offset;
     double beta_first, beta_last;
@@ -35,27 +37,28 @@ typedef struct dop_draw_sampler {
     dop_draw_sampler_kind kind;
     dop_noise_facts facts;
     uint32_t n_steps;
-    double times[DOP_DRAW_MAX_STEPS];      /* what the model is told of each step, in 0 .. train_steps - 1 */
-    double levels[DOP_DRAW_MAX_STEPS + 1]; /* before each step, and after the last one */
-    double first;                          /* level of the noise that a picture begins with */
-    uint64_t seed, drawn;                  /* normal values that were drawn so far */
+    double times[DOP_DRAW_MAX_STEPS];      /* time given to the model in each step, 0 .. train_steps - 1 */
+    double levels[DOP_DRAW_MAX_STEPS + 1]; /* noise level before each step, and after the last one */
+    double first;                          /* noise level of the initial latents */
+    uint64_t seed, drawn;                  /* seed, and number of normal values drawn so far */
 } dop_draw_sampler;
 
 const char *dop_sampler_name(dop_draw_sampler_kind kind);
 bool dop_sampler_by_name(const char *name, dop_draw_sampler_kind *out_kind);
 
-/* Sets up steps; n_steps in 1 .. DOP_DRAW_MAX_STEPS and at most facts->train_steps. */
+/* Sets up the steps. n_steps: 1 .. DOP_DRAW_MAX_STEPS, at most facts->train_steps. */
 void dop_sampler_begin(const dop_noise_facts *facts, dop_draw_sampler_kind kind, uint32_t n_steps, uint64_t seed,
                        dop_draw_sampler *out);
-/* Leaves out the first steps, so that n_steps * strength (0 to 1), rounded down, are left, but at least one. */
+/* Skips the first steps: n_steps * strength (0 to 1), rounded down but at least 1, remain. */
 void dop_sampler_start_at(dop_draw_sampler *s, double strength);
-/* Fills x with n normal values.  The same seed gives the same values, whatever the device. */
+/* Fills x with n normal values. They depend only on the seed and the count drawn before, not on the device. */
 void dop_sampler_noise(dop_draw_sampler *s, float *x, size_t n);
-/* What the model reads in a step: x / sqrt(level^2 + 1). */
+/* Computes the model's input of a step: x / sqrt(level^2 + 1). */
 void dop_sampler_input(const dop_draw_sampler *s, uint32_t step, const float *x, size_t n, float *out);
-/* Replaces x, the latents before a step, by those after it; predicted: what the model gave. */
+/* Updates the latents x by one step. predicted: output of the model. */
 void dop_sampler_step(dop_draw_sampler *s, uint32_t step, const float *predicted, float *x, size_t n);
-/* The embedding of a time, [n], as the U-Net reads it: sines and cosines (https://arxiv.org/abs/1706.03762, section 3.5). */
+/* Computes the sinusoidal embedding of a time, [n], as the U-Net reads it (https://arxiv.org/abs/1706.03762, section
+ * 3.5). */
 void dop_time_embedding(double time, bool cosine_first, uint32_t shift, float *out, uint32_t n);
 
 #endif

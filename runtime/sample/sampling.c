@@ -87,7 +87,8 @@ dop_sampler_finish(dop_sampler *sampler)
     memset(sampler, 0, sizeof *sampler);
 }
 
-/* The largest of up to BLOCK logits; *io_bad becomes NaN when one is not finite.  In lanes, so that compilers use vectors. */
+/* Returns the largest of up to BLOCK logits. *io_bad becomes NaN if one is not finite. Written in lanes so that
+ * compilers vectorize it. */
 static float
 block_largest(const float *logits, uint32_t n, float *io_bad)
 {
@@ -111,7 +112,8 @@ block_largest(const float *logits, uint32_t n, float *io_bad)
     return best;
 }
 
-/* The sum of exp(logits - largest), each to 1e-6 of itself: 2^t p(f) with a polynomial on [0, 1) (Taylor's, of 2^f). */
+/* Returns the sum of exp(logits - largest), each with a relative error of 1e-6: 2^t p(f), where p is the Taylor
+ * polynomial of 2^f on [0, 1). */
 static double
 sum_of_exps(const float *logits, uint32_t n, float largest)
 {
@@ -142,9 +144,9 @@ sum_of_exps(const float *logits, uint32_t n, float largest)
 }
 
 typedef struct two_best {
-    uint32_t id;        /* the lowest of the largest; 0 when there is none */
-    float best, second; /* second: equal to best when that comes twice */
-    bool bad;           /* a logit is not finite */
+    uint32_t id;        /* lowest id of the largest logit; 0: none */
+    float best, second; /* second: equal to best if it occurs twice */
+    bool bad;           /* some logit is not finite */
 } two_best;
 
 static float
@@ -156,7 +158,7 @@ largest_but(const float *logits, uint32_t n, uint32_t but)
     return best;
 }
 
-/* The two largest logits.  out_blocks: the largest logit of each block; NULL: not wanted. */
+/* Finds the two largest logits. out_blocks: the largest logit of each block; NULL: not requested. */
 static two_best
 find_best(const float *logits, uint32_t n, float *out_blocks)
 {
@@ -185,9 +187,9 @@ find_best(const float *logits, uint32_t n, float *out_blocks)
     return r;
 }
 
-/* Larger logits first, lower ids first among equals: one order, whatever the sort does. */
+/* Sorts by descending logit, then ascending id, so that the order does not depend on the sort. */
 static int
-compare(const void *a, const void *b)
+compare_candidates(const void *a, const void *b)
 {
     const dop_candidate *x = a, *y = b;
     if (x->logit != y->logit)
@@ -203,7 +205,7 @@ add_biases(dop_sampler *s)
             s->logits[s->params.biases[i].id] += s->params.biases[i].by;
 }
 
-/* Presence and frequency penalty. */
+/* Applies presence and frequency penalty. */
 static void
 subtract_penalties(dop_sampler *s, const uint32_t *history, size_t n_history)
 {
@@ -239,7 +241,7 @@ penalize_repeats(dop_sampler *s, const uint32_t *history, size_t n_history)
     }
 }
 
-/* Moves the smallest of a heap of values, whose root is the smallest, to its place. */
+/* Restores the min-heap property below i. */
 static void
 sift_down(float *heap, uint32_t n, uint32_t i)
 {
@@ -258,7 +260,7 @@ sift_down(float *heap, uint32_t n, uint32_t i)
     }
 }
 
-/* The k-th largest of n values; k <= n.  heap: room for k. */
+/* Returns the k-th largest of n values; k <= n. heap: scratch for k values. */
 static float
 kth_largest(const float *values, uint32_t n, uint32_t k, float *heap)
 {
@@ -273,10 +275,10 @@ kth_largest(const float *values, uint32_t n, uint32_t k, float *heap)
     return heap[0];
 }
 
-/* Gathers the candidates whose logits are `least` or more, in the order of their ids.  Blocks whose largest logit is less are
- * skipped. */
+/* Gathers the candidates with logits of at least `least`, in order of their ids. Skips blocks whose largest logit is
+ * smaller. */
 static uint32_t
-gather(dop_sampler *s, float least)
+gather_candidates(dop_sampler *s, float least)
 {
     uint32_t n = 0;
     for (uint32_t b = 0; b * BLOCK < s->vocab; b++) {
@@ -290,15 +292,15 @@ gather(dop_sampler *s, float least)
     return n;
 }
 
-/* The k largest, in the order of compare. */
+/* Selects the k largest candidates, sorted by compare_candidates. */
 static uint32_t
 select_top_k(dop_sampler *s, uint32_t k)
 {
     uint32_t n_blocks = (s->vocab + BLOCK - 1) / BLOCK;
-    /* Each of the k best blocks has one as large as this. */
+    /* Lower bound: each of the k best blocks has a logit of at least this. */
     float least =
         k <= n_blocks ? kth_largest(s->blocks, n_blocks, k, s->heap) : kth_largest(s->from, s->vocab, k, s->heap);
-    uint32_t n = gather(s, least);
+    uint32_t n = gather_candidates(s, least);
     if (n > 4 * k) {
         for (uint32_t i = 0; i < n; i++)
             s->logits[i] = s->candidates[i].logit;
@@ -309,24 +311,24 @@ select_top_k(dop_sampler *s, uint32_t k)
                 s->candidates[kept++] = s->candidates[i];
         n = kept;
     }
-    qsort(s->candidates, n, sizeof *s->candidates, compare);
+    qsort(s->candidates, n, sizeof *s->candidates, compare_candidates);
     return k < n ? k : n;
 }
 
-/* Candidates within `depth` of the largest logit, sorted. */
+/* Selects the candidates within `depth` of the largest logit, optionally sorted. */
 static uint32_t
 select_near(dop_sampler *s, float largest, float depth, bool sort)
 {
-    uint32_t n = gather(s, largest - depth);
+    uint32_t n = gather_candidates(s, largest - depth);
     if (sort)
-        qsort(s->candidates, n, sizeof *s->candidates, compare);
+        qsort(s->candidates, n, sizeof *s->candidates, compare_candidates);
     return n;
 }
 
-/* How many of the n sorted candidates make up probability p of `total` (both relative to the largest); 0 when even all
- * of them do not. */
+/* Returns how many of the n sorted candidates make up probability p of `total` (both relative to the largest); 0 if
+ * even all do not. */
 static uint32_t
-prefix_of(const dop_candidate *c, uint32_t n, double p, double total)
+count_top_p(const dop_candidate *c, uint32_t n, double p, double total)
 {
     double sum = 0, largest = (double)c[0].logit;
     for (uint32_t i = 0; i < n; i++) {
@@ -344,21 +346,21 @@ select_top_p(dop_sampler *s, float largest, double p)
     double total = sum_of_exps(s->from, s->vocab, largest);
     for (size_t i = 0; i < sizeof depths / sizeof depths[0]; i++) {
         uint32_t n = select_near(s, largest, depths[i], true);
-        n = prefix_of(s->candidates, n, p, total);
+        n = count_top_p(s->candidates, n, p, total);
         if (n > 0)
             return n;
     }
-    uint32_t n = select_near(s, largest, INFINITY, true), kept = prefix_of(s->candidates, n, p, total);
+    uint32_t n = select_near(s, largest, INFINITY, true), kept = count_top_p(s->candidates, n, p, total);
     return kept ? kept : n;
 }
 
-/* Fills candidates[0 .. n) with what may be drawn and returns n >= 1. */
+/* Fills candidates[0 .. n) with the tokens that may be drawn. Returns n >= 1. */
 static uint32_t
 select_candidates(dop_sampler *s, float largest)
 {
     const dop_sampling *p = &s->params;
     bool use_p = p->top_p > 0.0f && p->top_p < 1.0f;
-    const uint32_t k = p->top_p <= 0.0f ? 1 : p->top_k; /* top_p 0 or less keeps the likeliest token */
+    const uint32_t k = p->top_p <= 0.0f ? 1 : p->top_k; /* top_p <= 0 keeps only the likeliest token */
     uint32_t n;
     if (k > 0 && k < s->vocab) {
         n = select_top_k(s, k);
@@ -366,7 +368,7 @@ select_candidates(dop_sampler *s, float largest)
             double total = 0;
             for (uint32_t i = 0; i < n; i++)
                 total += exp((double)s->candidates[i].logit - (double)largest);
-            uint32_t kept = prefix_of(s->candidates, n, (double)p->top_p, total);
+            uint32_t kept = count_top_p(s->candidates, n, (double)p->top_p, total);
             n = kept ? kept : n;
         }
     } else if (use_p) {
@@ -392,7 +394,7 @@ dop_logits_largest(const float *logits, uint32_t n)
     return r.bad ? UINT32_MAX : r.id;
 }
 
-/* Sets s->from to the logits with biases and penalties; where there are none, to the caller's own logits. */
+/* Sets s->from to the logits with biases and penalties, or to the caller's logits if there are none. */
 static two_best
 take_logits(dop_sampler *s, const float *logits, const uint32_t *history, size_t n_history)
 {
@@ -415,7 +417,7 @@ take_logits(dop_sampler *s, const float *logits, const uint32_t *history, size_t
 
 /* Chris Wellons' lowbias32 (https://nullprogram.com/blog/2018/07/31/, public domain). */
 static uint32_t
-hash(uint32_t x)
+mix_hash(uint32_t x)
 {
     x = (x ^ x >> 16) * 0x7feb352du;
     x = (x ^ x >> 15) * 0x846ca68bu;
@@ -425,16 +427,16 @@ hash(uint32_t x)
 static uint32_t
 hash_of_position(uint64_t seed, uint32_t position)
 {
-    return hash((uint32_t)seed + hash((uint32_t)(seed >> 32) + hash(position)));
+    return mix_hash((uint32_t)seed + mix_hash((uint32_t)(seed >> 32) + mix_hash(position)));
 }
 
 enum { NOISE_BITS = 23 };
 
-/* The interval, of 2^NOISE_BITS equal ones of (0, 1), whose middle is the uniform random number of an id. */
+/* Returns the index of an id's uniform random number, the middle of one of 2^NOISE_BITS equal intervals of (0, 1). */
 static uint32_t
 interval_of(uint32_t hashed, uint32_t id)
 {
-    return hash(hash(id ^ hashed) + hashed) >> (32 - NOISE_BITS);
+    return mix_hash(mix_hash(id ^ hashed) + hashed) >> (32 - NOISE_BITS);
 }
 
 static double
@@ -443,8 +445,8 @@ noise_of(uint32_t interval)
     return -log(-log(((double)interval + 0.5) / (1 << NOISE_BITS)));
 }
 
-/* Can x plus the noise of an interval exceed `least`?  Noise of a uniform number u exceeds g only if 1 - u < exp(-g), and exp(-g)
- * is less than the next power of two.  Spares most of a vocabulary two logarithms. */
+/* True if x plus the noise of an interval can exceed `least`. Noise of a uniform number u exceeds g only if 1 - u <
+ * exp(-g), and exp(-g) is bounded by the next power of two. Saves two logarithms for most of the vocabulary. */
 static bool
 may_exceed(double x, uint32_t interval, double least)
 {
@@ -455,9 +457,10 @@ may_exceed(double x, uint32_t interval, double least)
     return power <= NOISE_BITS && (1u << NOISE_BITS) - interval <= (1u << (NOISE_BITS - power));
 }
 
-/* Draws a token (Gumbel-max): the candidate whose logit / temperature plus noise is largest, the lowest id among equals. */
+/* Draws a token (Gumbel-max): the candidate with the largest logit / temperature plus noise, the lowest id if several
+ * are equal. */
 static uint32_t
-draw(const dop_sampler *s, uint32_t n, double largest, uint32_t position, double *out_margin)
+draw_candidate(const dop_sampler *s, uint32_t n, double largest, uint32_t position, double *out_margin)
 {
     const uint32_t hashed = hash_of_position(s->params.seed, position);
     const double temperature = (double)s->params.temperature;
@@ -493,7 +496,7 @@ dop_sampler_pick(dop_sampler *sampler, const float *logits, const uint32_t *hist
         margin = (double)r.best - (double)r.second;
     } else {
         uint32_t n = select_candidates(s, r.best);
-        r.id = draw(s, n, (double)r.best, (uint32_t)n_history - 1, &margin);
+        r.id = draw_candidate(s, n, (double)r.best, (uint32_t)n_history - 1, &margin);
     }
     if (out_margin)
         *out_margin = (float)margin;

@@ -1,11 +1,11 @@
-/* Probabilities of a softmax over logits, for whoever shows them. */
+/* Softmax probabilities of logits, for display. */
 #include "runtime/sample/sampling.h"
 
 #include <math.h>
 
-/* The logarithm of the denominator of a softmax over n logits. */
+/* Returns the logarithm of the softmax denominator of n logits. */
 static double
-log_sum(const float *logits, uint32_t n)
+find_logit_log_sum(const float *logits, uint32_t n)
 {
     double most = -HUGE_VAL, sum = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -19,7 +19,7 @@ void
 dop_logits_logprobs(const float *logits, uint32_t vocab, uint32_t id, uint32_t n_top, dop_logprob *out_id,
                     dop_logprob *out_top)
 {
-    const double sum = log_sum(logits, vocab);
+    const double sum = find_logit_log_sum(logits, vocab);
     uint32_t found = 0;
     *out_id = (dop_logprob){id, (float)((double)logits[id] - sum)};
     for (uint32_t i = 0; i < vocab && n_top > 0; i++) {

@@ -1,4 +1,4 @@
-/* Adapters that are loaded while a model is open: their matrices in the plan's room for them, and which of them a sequence uses. */
+/* Adapters loaded while a model is open; see adapters.h. */
 #include "runtime/step/adapters.h"
 #include "base/format/adapter.h"
 #include "base/format/control_vector.h"
@@ -25,7 +25,8 @@ dop_model_adapter(const dop_model *model, uint32_t adapter)
     return model->lora.slots && adapter < dop_model_adapter_room(model) ? model->lora.slots[adapter].path : NULL;
 }
 
-/* The map of the plan's room, in the arena: targets are the products, by the row of their b in TENSORS. */
+/* Builds the map of the plan's adapter slots in the arena. Targets are the products, indexed by the TENSORS row of
+ * their matrix B. */
 static dop_status
 make_map(const dop_plan *plan, dop_arena *arena, dop_diag *diag, dop_adapter_map *out)
 {
@@ -36,7 +37,7 @@ make_map(const dop_plan *plan, dop_arena *arena, dop_diag *diag, dop_adapter_map
     uint32_t n = 0;
     for (uint32_t i = 0; i < plan->n_places; i++) {
         const dop_plan_adapter_place *p = &plan->places[i];
-        if (p->a == p->b) /* of control vectors */
+        if (p->a == p->b) /* belongs to control vectors */
             continue;
         places[n++] = (dop_adapter_place){.tensor = dop_plan_string(plan, p->tensor),
                                           .target = p->b,
@@ -63,7 +64,8 @@ make_map(const dop_plan *plan, dop_arena *arena, dop_diag *diag, dop_adapter_map
     return DOP_OK;
 }
 
-/* The row of TENSORS with A of the product whose B is this row; the row itself where control vectors are in the place of products. */
+/* Returns the TENSORS row of the matrix A that goes with B in row b, or b itself for control vectors. UINT32_MAX:
+ * none. */
 static uint32_t
 a_of(const dop_plan *plan, uint32_t b)
 {
@@ -73,15 +75,15 @@ a_of(const dop_plan *plan, uint32_t b)
     return i < plan->n_places ? plan->places[i].a : UINT32_MAX;
 }
 
-/* One matrix of the room in host memory: changed there, and written back. */
+/* One adapter matrix in host memory: modified there, then written back. */
 typedef struct matrix {
     const dop_plan_tensor *t;
     uint16_t *values;
-    size_t row; /* values of a row, with padding */
+    size_t row; /* values per row, including padding */
 } matrix;
 
 static dop_status
-fetch(dop_model *m, uint32_t tensor, dop_diag *diag, matrix *out)
+fetch_matrix(dop_model *m, uint32_t tensor, dop_diag *diag, matrix *out)
 {
     *out = (matrix){.t = &m->plan.tensors[tensor]};
     out->row = (size_t)(out->t->size / out->t->rows / sizeof *out->values);
@@ -92,7 +94,7 @@ fetch(dop_model *m, uint32_t tensor, dop_diag *diag, matrix *out)
 }
 
 static dop_status
-put_back(dop_model *m, dop_status st, matrix *x, dop_diag *diag)
+put_back_matrix(dop_model *m, dop_status st, matrix *x, dop_diag *diag)
 {
     if (st == DOP_OK)
         st = dop_transfer_tensor(m, x->t->slot, x->t->offset, x->values, x->t->size, true, diag);
@@ -100,9 +102,9 @@ put_back(dop_model *m, dop_status st, matrix *x, dop_diag *diag)
     return st;
 }
 
-/* A power of two that balances the sizes of two matrices, so that small values keep their digits in f16. */
+/* Returns a power of two that equalizes the magnitudes of A and B, so that small values keep their precision in f16. */
 static float
-balance(const dop_adapter_part *p, double scale, uint32_t cols)
+balance_ranks(const dop_adapter_part *p, double scale, uint32_t cols)
 {
     float a = 0, b = 0;
     for (size_t i = 0; i < (size_t)p->rank * cols; i++)
@@ -112,16 +114,16 @@ balance(const dop_adapter_part *p, double scale, uint32_t cols)
     return a > 0 && b > 0 ? exp2f(roundf(0.5f * log2f(b / a))) : 1;
 }
 
-/* Writes the parts [first, end), which are of one product, into the ranks of a slot; other ranks of the slot become zeros. */
+/* Writes the n parts of one product into the ranks of a slot. Unused ranks of the slot become zeros. */
 static dop_status
 write_product(dop_model *m, uint32_t slot, const dop_adapter_part *parts, uint32_t n, uint32_t b_row, dop_diag *diag)
 {
     const uint32_t most = m->plan.model->adapter_rank, from = slot * most;
     matrix a, b;
-    dop_status st = fetch(m, a_of(&m->plan, b_row), diag, &a);
+    dop_status st = fetch_matrix(m, a_of(&m->plan, b_row), diag, &a);
     for (uint32_t r = 0; r < most && st == DOP_OK; r++)
         memset(a.values + (from + r) * a.row, 0, a.row * sizeof *a.values);
-    dop_status second = fetch(m, b_row, diag, &b);
+    dop_status second = fetch_matrix(m, b_row, diag, &b);
     for (uint32_t r = 0; second == DOP_OK && r < b.t->rows; r++)
         memset(b.values + r * b.row + from, 0, most * sizeof *b.values);
     st = st == DOP_OK ? second : st;
@@ -129,7 +131,7 @@ write_product(dop_model *m, uint32_t slot, const dop_adapter_part *parts, uint32
     for (uint32_t i = 0; i < n && st == DOP_OK; at += parts[i++].rank) {
         const dop_adapter_part *p = &parts[i];
         const double scale = p->scale / m->lora.slots[slot].scale;
-        const float by = balance(p, scale, a.t->cols);
+        const float by = balance_ranks(p, scale, a.t->cols);
         for (uint32_t r = 0; r < p->rank; r++)
             for (uint32_t k = 0; k < a.t->cols; k++)
                 a.values[(at + r) * a.row + k] = dop_f32_to_f16(p->a[(size_t)r * a.t->cols + k] * by);
@@ -138,18 +140,19 @@ write_product(dop_model *m, uint32_t slot, const dop_adapter_part *parts, uint32
                 b.values[(p->first + o) * b.row + at + r] =
                     dop_f32_to_f16((float)(scale * (double)p->b[(size_t)o * p->rank + r]) / by);
     }
-    st = put_back(m, st, &a, diag);
-    return put_back(m, st, &b, diag);
+    st = put_back_matrix(m, st, &a, diag);
+    return put_back_matrix(m, st, &b, diag);
 }
 
-/* Writes the direction of a control vector, or zeros, into the ranks of a slot.  direction: NULL: zeros.  It is divided by the slot's
- * scale, which is at least its largest value; where the slot has two ranks the second one has what 16 bits leave of each value. */
+/* Writes the direction of a control vector into the ranks of a slot; NULL writes zeros. It is divided by the slot's
+ * scale, which is at least its largest value. If the slot has two ranks, the second one stores the f16 rounding error
+ * of each value. */
 static dop_status
 write_direction(dop_model *m, uint32_t slot, const float *direction, uint32_t row, dop_diag *diag)
 {
     const uint32_t most = m->plan.model->adapter_rank, from = slot * most;
     matrix b;
-    dop_status st = fetch(m, row, diag, &b);
+    dop_status st = fetch_matrix(m, row, diag, &b);
     for (uint32_t r = 0; st == DOP_OK && r < b.t->rows; r++) {
         uint16_t *at = b.values + r * b.row + from;
         memset(at, 0, most * sizeof *at);
@@ -160,7 +163,7 @@ write_direction(dop_model *m, uint32_t slot, const float *direction, uint32_t ro
         if (most > 1)
             at[1] = dop_f32_to_f16(v - dop_f16_to_f32(at[0]));
     }
-    return put_back(m, st, &b, diag);
+    return put_back_matrix(m, st, &b, diag);
 }
 
 static int
@@ -170,9 +173,9 @@ by_target(const void *x, const void *y)
     return a->target != b->target ? (a->target < b->target ? -1 : 1) : a->first < b->first ? -1 : a->first > b->first;
 }
 
-/* Checks that an adapter fits the room, before anything is written. */
+/* Checks that an adapter fits the slot, before anything is written. */
 static dop_status
-check_parts(const dop_model *m, const char *path, const dop_adapter *x, dop_diag *diag)
+check_adapter_parts(const dop_model *m, const char *path, const dop_adapter *x, dop_diag *diag)
 {
     const uint32_t most = m->plan.model->adapter_rank;
     for (uint32_t i = 0, sum = 0; i < x->n_parts; i++) {
@@ -191,7 +194,7 @@ check_parts(const dop_model *m, const char *path, const dop_adapter *x, dop_diag
 }
 
 static dop_status
-find_slot(dop_model *m, dop_diag *diag, uint32_t *out_slot)
+find_adapter_slot(dop_model *m, dop_diag *diag, uint32_t *out_slot)
 {
     const uint32_t n = dop_model_adapter_room(m);
     uint32_t i = 0;
@@ -211,9 +214,9 @@ find_slot(dop_model *m, dop_diag *diag, uint32_t *out_slot)
                                n);
 }
 
-/* Empties a slot's ranks in all products that parts of x do not change, and writes those that they change. */
+/* Writes the parts of x into a slot, and zeros its ranks in all other products. */
 static dop_status
-write_all(dop_model *m, uint32_t slot, const dop_adapter *x, dop_diag *diag)
+write_adapter_parts(dop_model *m, uint32_t slot, const dop_adapter *x, dop_diag *diag)
 {
     for (uint32_t t = 0; t < m->plan.n_tensors; t++) {
         uint32_t first = 0, n = 0;
@@ -230,7 +233,7 @@ write_all(dop_model *m, uint32_t slot, const dop_adapter *x, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Sets the slot's scale: the largest value of a control vector, as a power of two. */
+/* Sets the slot's scale to the largest value of a control vector, rounded up to a power of two. */
 static void
 set_scale(dop_model *m, uint32_t slot, const dop_control *x, uint32_t width)
 {
@@ -241,11 +244,12 @@ set_scale(dop_model *m, uint32_t slot, const dop_control *x, uint32_t width)
     m->lora.slots[slot].scale = most > 0 ? exp2(ceil(log2((double)most))) : 1;
 }
 
-/* Empties a slot, and writes the directions of a control vector into it.  Of several for one layer the last counts. */
+/* Clears a slot and writes the directions of a control vector into it. If several are for one layer, the last one is
+ * used. */
 static dop_status
 write_control(dop_model *m, uint32_t slot, const dop_control *x, dop_diag *diag)
 {
-    dop_status st = write_all(m, slot, &(dop_adapter){0}, diag);
+    dop_status st = write_adapter_parts(m, slot, &(dop_adapter){0}, diag);
     set_scale(m, slot, x, m->plan.model->hidden);
     for (uint32_t i = 0; i < m->plan.n_places && st == DOP_OK; i++) {
         const dop_plan_adapter_place *p = &m->plan.places[i];
@@ -258,7 +262,7 @@ write_control(dop_model *m, uint32_t slot, const dop_control *x, dop_diag *diag)
     return st;
 }
 
-/* Reads a control vector for the layers that have room for its directions. */
+/* Reads a control vector for the layers that can hold its directions. */
 static dop_status
 read_control(const dop_model *m, const char *path, uint32_t first, uint32_t last, dop_arena *arena, dop_diag *diag,
              dop_control *out)
@@ -272,9 +276,9 @@ read_control(const dop_model *m, const char *path, uint32_t first, uint32_t last
                : DOP_FAIL_IN(diag, DOP_E_INPUT, path, "control vectors are not supported for this family of models");
 }
 
-/* The same for the same adapter in every run, because files of states are found by it. */
+/* Returns a digest that is stable between runs, because stored states are found by it. */
 static uint64_t
-digest_of(const dop_plan *plan, const dop_adapter *x)
+digest_adapter(const dop_plan *plan, const dop_adapter *x)
 {
     uint64_t h = 0;
     for (uint32_t i = 0; i < x->n_parts; i++) {
@@ -298,7 +302,7 @@ control_digest(const dop_control *x, uint32_t width)
     return h;
 }
 
-/* Writes a low-rank adapter into a slot.  *out_digest: what names it.  */
+/* Writes a low-rank adapter into a slot. *out_digest identifies it. */
 static dop_status
 load_ranks(dop_model *m, const char *path, uint32_t slot, dop_arena *arena, dop_diag *diag, uint64_t *out_digest)
 {
@@ -310,7 +314,7 @@ load_ranks(dop_model *m, const char *path, uint32_t slot, dop_arena *arena, dop_
     if (st == DOP_OK && x.n_parts)
         qsort(x.parts, x.n_parts, sizeof *x.parts, by_target);
     if (st == DOP_OK)
-        st = check_parts(m, path, &x, diag);
+        st = check_adapter_parts(m, path, &x, diag);
     if (st != DOP_OK)
         return st;
     for (uint32_t i = 0; i < x.n_parts; i++)
@@ -318,22 +322,23 @@ load_ranks(dop_model *m, const char *path, uint32_t slot, dop_arena *arena, dop_
             i == 0 || m->lora.slots[slot].scale == 0 ? x.parts[i].scale : m->lora.slots[slot].scale;
     if (m->lora.slots[slot].scale == 0)
         m->lora.slots[slot].scale = 1;
-    st = write_all(m, slot, &x, diag);
+    st = write_adapter_parts(m, slot, &x, diag);
     m->lora.slots[slot].written = true;
-    *out_digest = digest_of(&m->plan, &x);
+    *out_digest = digest_adapter(&m->plan, &x);
     return st;
 }
 
-/* Loads an adapter of any kind.  first, last: the layers of a control vector. */
+/* Loads an adapter of any kind. first, last: layers of a control vector. */
 static dop_status
-load(dop_model *m, const char *path, bool control, uint32_t first, uint32_t last, dop_diag *diag, uint32_t *out_adapter)
+load_adapter_slot(dop_model *m, const char *path, bool control, uint32_t first, uint32_t last, dop_diag *diag,
+                  uint32_t *out_adapter)
 {
     dop_arena arena;
     dop_control x;
     uint32_t slot = 0;
     uint64_t digest = 0;
     char *own = NULL;
-    dop_status st = find_slot(m, diag, &slot);
+    dop_status st = find_adapter_slot(m, diag, &slot);
     if (st == DOP_OK && (st = dop_step_none_open(m, diag)) == DOP_OK)
         st = dop_step_drain(m, diag);
     if (st == DOP_OK) /* for the matrices of all products, and later for the factors of sequences */
@@ -366,7 +371,7 @@ dop_adapter_load(dop_model *model, const char *path, dop_diag *diag, uint32_t *o
 {
     dop_diag_clear(diag);
     DOP_DRIVE(model, diag);
-    return load(model, path, dop_control_is(path), 1, UINT32_MAX, diag, out_adapter);
+    return load_adapter_slot(model, path, dop_control_is(path), 1, UINT32_MAX, diag, out_adapter);
 }
 
 dop_status
@@ -375,7 +380,7 @@ dop_control_vector_load(dop_model *model, const char *path, uint32_t first, uint
 {
     dop_diag_clear(diag);
     DOP_DRIVE(model, diag);
-    return load(model, path, true, first, last, diag, out_adapter);
+    return load_adapter_slot(model, path, true, first, last, diag, out_adapter);
 }
 
 dop_status
@@ -406,7 +411,7 @@ dop_adapters_finish(dop_model *model)
 
 /* ---- sequences ------------------------------------------------------------------------------------------------------ */
 
-/* Writes the factors of the ranks and the numbers of the adapters at a sequence's place. */
+/* Writes a sequence's factor for each adapter rank, followed by the numbers of its adapters. */
 static dop_status
 write_factors(dop_model *m, uint32_t place, const dop_adapter_use *uses, uint32_t n, dop_diag *diag)
 {
@@ -420,7 +425,7 @@ write_factors(dop_model *m, uint32_t place, const dop_adapter_use *uses, uint32_
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t r = 0; r < most; r++)
             values[uses[i].adapter * most + r] += (float)((double)uses[i].scale * m->lora.slots[uses[i].adapter].scale);
-    for (uint32_t i = 0, n_numbers = 0; i < n; i++) { /* each adapter once */
+    for (uint32_t i = 0, n_numbers = 0; i < n; i++) { /* each adapter only once */
         const float number = (float)(uses[i].adapter + 1);
         uint32_t k = 0;
         while (k < n_numbers && numbers[k] != number)

@@ -1,10 +1,12 @@
-/* Drafts: from what followed the same tokens before, from the plan's own layer that drafts, from a smaller model, or from the caller. */
+/* Makes drafts: from earlier occurrences of the same tokens, from the plan's draft layer, from a smaller model, or from
+ * the caller. */
 #include "runtime/step/sequence.h"
 #include "runtime/step/speculator.h"
 
 #include <string.h>
 
-/* --- of a smaller model ---------------------------------------------------------------------------------------------- */
+/* --- smaller model
+ * --------------------------------------------------------------------------------------------------- */
 
 static dop_status
 ask_model(dop_sequence *s, uint32_t most, dop_diag *diag)
@@ -17,7 +19,7 @@ ask_model(dop_sequence *s, uint32_t most, dop_diag *diag)
     most = most < ctx - s->n_tokens ? most : ctx - s->n_tokens;
     while (same < d->n_tokens && same < s->n_tokens && d->tokens[same] == s->tokens[same])
         same++;
-    dop_sequence_set_sampling(d, &s->sampler.params); /* the seed too: see judge in speculate.c */
+    dop_sequence_set_sampling(d, &s->sampler.params); /* including the seed: see judge_row in speculate.c */
     dop_status st = same < d->n_tokens ? dop_sequence_rewind(d, same, diag) : DOP_OK;
     if (st != DOP_OK)
         return st;
@@ -30,7 +32,8 @@ ask_model(dop_sequence *s, uint32_t most, dop_diag *diag)
     return st;
 }
 
-/* --- either ---------------------------------------------------------------------------------------------------------- */
+/* --- any source
+ * ------------------------------------------------------------------------------------------------------ */
 
 bool
 dop_drafts_likely(dop_sequence *sequence)
@@ -60,9 +63,9 @@ dop_drafts_make(dop_sequence *sequence, uint32_t most, dop_diag *diag)
     }
     if (p->n_drafts == 0 && p->ngrams.n && (end = dop_ngrams_find(&p->ngrams, s->tokens, s->n_tokens)) > 0)
         for (; p->n_drafts < most;
-             end++) /* after the end of the text it continues with the drafts themselves, for texts that repeat */
+             end++) /* past the end of the text, continue with the drafts themselves: the text may be periodic */
             p->drafts[p->n_drafts++] = end < s->n_tokens ? s->tokens[end] : p->drafts[end - s->n_tokens];
-    for (uint32_t i = 0; i < p->n_drafts; i++) /* nothing generates rows of features */
+    for (uint32_t i = 0; i < p->n_drafts; i++) /* drafts must be tokens, not ids of features */
         if (p->drafts[i] >= s->model->plan.model->vocab)
             p->n_drafts = i;
     if (p->n_drafts == 0 && p->how.own) {

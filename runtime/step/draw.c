@@ -1,6 +1,6 @@
-/* The programs of a diffusion model: `context` leaves keys and values of a text in states, `denoise` predicts the noise of latents,
- * `decode` makes pixels of latents, and `encode_picture` latents of pixels.  Each is one step, whose rows are places of a picture or
- * rows of a text. */
+/* Programs of a diffusion model. `context` stores keys and values of a text in states. `denoise` predicts the noise of
+ * latents. `decode` turns latents into pixels, and `encode_picture` pixels into latents. Each is one step; its rows are
+ * positions of an image or rows of a text. */
 #include "runtime/model/model_load.h"
 #include "runtime/model/model_used.h"
 #include "runtime/model/part.h"
@@ -23,7 +23,7 @@ static const program programs[] = {{"context", "context", NULL, DOP_SCHED_CONTEX
                                    {"encode_2", "tokens", "rows", DOP_SCHED_ENCODE_2}};
 
 static const program *
-find(const char *name)
+find_draw_program(const char *name)
 {
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
         if (strcmp(programs[i].name, name) == 0)
@@ -34,24 +34,25 @@ find(const char *name)
 bool
 dop_draws(const dop_model *m, const char *name)
 {
-    return m->plan.draw && find(name);
+    return m->plan.draw && find_draw_program(name);
 }
 
-/* Values of a row, of all rows of an input (in f32 or u32) of a schedule. */
+/* Returns the number of 32-bit values in all rows of an input. */
 static uint64_t
-values_of(const dop_part_value *v, uint32_t rows)
+count_input_values(const dop_part_value *v, uint32_t rows)
 {
     return v->row_bytes / sizeof(float) * (v->one_row ? 1 : rows);
 }
 
-/* Fills what the program receives: inputs by their names, and for attention the numbers of rows ("places<n>") and of the
- * last row ("lasts<n>"). */
+/* Fills the program's inputs: from `inputs` by name, and row indices ("places<n>") and the last row index ("lasts<n>")
+ * for attention. */
 static dop_status
-fill(const dop_part_value *in, uint32_t n_in, uint32_t rows, const dop_value *inputs, size_t n_inputs, dop_diag *diag)
+fill_draw_inputs(const dop_part_value *in, uint32_t n_in, uint32_t rows, const dop_value *inputs, size_t n_inputs,
+                 dop_diag *diag)
 {
     for (uint32_t i = 0; i < n_in; i++) {
         const dop_value *given = dop_value_find(inputs, n_inputs, in[i].name);
-        const uint64_t n = values_of(&in[i], rows);
+        const uint64_t n = count_input_values(&in[i], rows);
         uint32_t *numbers = (uint32_t *)(void *)in[i].bytes;
         if (given) {
             dop_status st = dop_value_check(given, n, diag);
@@ -70,8 +71,8 @@ fill(const dop_part_value *in, uint32_t n_in, uint32_t rows, const dop_value *in
 }
 
 static dop_status
-check_inputs(const program *p, const dop_value *inputs, size_t n_inputs, const dop_value *outputs, size_t n_outputs,
-             dop_diag *diag)
+check_draw_values(const program *p, const dop_value *inputs, size_t n_inputs, const dop_value *outputs,
+                  size_t n_outputs, dop_diag *diag)
 {
     for (size_t i = 0; i < n_inputs; i++)
         if (strcmp(inputs[i].name, p->input) != 0 && strcmp(inputs[i].name, "sequence") != 0 &&
@@ -84,7 +85,7 @@ check_inputs(const program *p, const dop_value *inputs, size_t n_inputs, const d
     return DOP_OK;
 }
 
-/* Values of a program's output. */
+/* Returns the number of values of a program's output. */
 static size_t
 values_given(const dop_plan_draw *d, uint32_t kind)
 {
@@ -98,14 +99,14 @@ dop_status
 dop_draw_run(dop_model *m, const char *name, const dop_value *inputs, size_t n_inputs, const dop_value *outputs,
              size_t n_outputs, dop_diag *diag)
 {
-    const program *p = find(name);
+    const program *p = find_draw_program(name);
     const dop_value *given = dop_value_find(inputs, n_inputs, "sequence"),
                     *out = p->output ? dop_value_find(outputs, n_outputs, p->output) : NULL;
     const uint32_t sequence = given && given->n == 1 ? *(const uint32_t *)given->data : 0;
     dop_part_value in[DOP_PART_MAX_VALUES];
     uint32_t n_of;
     const uint32_t *of = dop_used_of(&m->used, p->kind, DOP_ORDER_BARRIERS, &n_of);
-    dop_status st = check_inputs(p, inputs, n_inputs, outputs, n_outputs, diag);
+    dop_status st = check_draw_values(p, inputs, n_inputs, outputs, n_outputs, diag);
     if (st != DOP_OK)
         return st;
     if (n_of == 0)
@@ -121,7 +122,7 @@ dop_draw_run(dop_model *m, const char *name, const dop_value *inputs, size_t n_i
     if (st != DOP_OK)
         return st;
     const uint32_t n_in = dop_part_inputs(m, of[0], in);
-    st = fill(in, n_in, rows, inputs, n_inputs, diag);
+    st = fill_draw_inputs(in, n_in, rows, inputs, n_inputs, diag);
     if (st == DOP_OK && out)
         st = dop_value_check(out, values_given(m->plan.draw, p->kind), diag);
     for (uint32_t r = 0; r < rows; r++)

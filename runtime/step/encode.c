@@ -1,4 +1,4 @@
-/* The program `encode`: rows of texts to vectors or scores; and embeddings from the hidden states of a sequence's tokens. */
+/* The program `encode`, and embeddings from hidden states; see encode.h. */
 #include "runtime/step/encode.h"
 #include "plan/plan_names.h"
 #include "runtime/model/model.h"
@@ -21,7 +21,7 @@ encoder_of(const dop_model *m)
 }
 
 static uint32_t
-largest(const dop_model *m)
+find_largest_encode(const dop_model *m)
 {
     uint32_t n;
     const uint32_t *of = dop_used_of(&m->used, DOP_SCHED_ENCODE, DOP_ORDER_BARRIERS, &n);
@@ -29,9 +29,9 @@ largest(const dop_model *m)
 }
 
 static uint32_t
-most_rows(const dop_model *m)
+count_encode_rows(const dop_model *m)
 {
-    const uint32_t rows = largest(m);
+    const uint32_t rows = find_largest_encode(m);
     return rows < m->plan.model->ctx ? rows : m->plan.model->ctx;
 }
 
@@ -46,7 +46,7 @@ pooling_of(const dop_plan_program *p)
 }
 
 static bool
-images(const dop_model *m)
+has_image_program(const dop_model *m)
 {
     return dop_plan_program_of(&m->plan, DOP_SCHED_IMAGE) != NULL;
 }
@@ -55,7 +55,7 @@ bool
 dop_model_program(const dop_model *model, uint32_t number, dop_program_facts *out_facts)
 {
     const dop_plan_program *p = encoder_of(model);
-    if (!p && number == 0 && images(model)) {
+    if (!p && number == 0 && has_image_program(model)) {
         dop_image_facts(model, out_facts);
         return true;
     }
@@ -63,7 +63,7 @@ dop_model_program(const dop_model *model, uint32_t number, dop_program_facts *ou
         return false;
     *out_facts = (dop_program_facts){.name = dop_plan_string(&model->plan, p->name),
                                      .width = p->width,
-                                     .max_rows = most_rows(model),
+                                     .max_rows = count_encode_rows(model),
                                      .n_types = p->n_types,
                                      .classes = p->classes,
                                      .pooling = pooling_of(p),
@@ -71,21 +71,22 @@ dop_model_program(const dop_model *model, uint32_t number, dop_program_facts *ou
     return true;
 }
 
-/* What a call computes: texts of given lengths, one after the other in `ids`. */
+/* Arguments of a call. The texts follow one another in `ids`. */
 typedef struct job {
     dop_model *m;
     const dop_plan_program *p;
-    const uint32_t *ids, *types; /* types NULL: 0 */
+    const uint32_t *ids, *types; /* types NULL: all 0 */
     const uint32_t *lengths;
     size_t n_texts;
     dop_pooling pooling;
-    float *rows, *vectors; /* NULL: not wanted */
-    double *sums;          /* [width] */
+    float *rows, *vectors; /* NULL: not requested */
+    double *sums;          /* [width] scratch for mean pooling */
 } job;
 
-/* The row of the token that ends a text, by its id or as the largest of all ids: CLIPTextTransformer. */
+/* Returns the row of the end-of-text token: the one with end_id, or the largest id if it is not set (as
+ * CLIPTextTransformer does). */
 static uint32_t
-end_of(const dop_plan_program *p, const uint32_t *ids, uint32_t n)
+find_end_row(const dop_plan_program *p, const uint32_t *ids, uint32_t n)
 {
     uint32_t at = 0;
     if (p->pool != DOP_POOL_END)
@@ -96,9 +97,9 @@ end_of(const dop_plan_program *p, const uint32_t *ids, uint32_t n)
     return at;
 }
 
-/* The vector of a text from its ids [n] and rows [n, width]. */
+/* Computes the vector of a text from its ids [n] and rows [n, width]. */
 static dop_status
-pool(const job *j, const uint32_t *ids, const float *rows, uint32_t n, dop_diag *diag, float *out)
+pool_text_rows(const job *j, const uint32_t *ids, const float *rows, uint32_t n, dop_diag *diag, float *out)
 {
     const uint32_t width = j->p->width;
     if (j->pooling == DOP_POOLING_MEAN) {
@@ -110,7 +111,7 @@ pool(const job *j, const uint32_t *ids, const float *rows, uint32_t n, dop_diag 
             out[i] = (float)(j->sums[i] / n);
     } else {
         const uint32_t at = j->pooling == DOP_POOLING_CLS   ? 0
-                            : j->pooling == DOP_POOLING_END ? end_of(j->p, ids, n)
+                            : j->pooling == DOP_POOLING_END ? find_end_row(j->p, ids, n)
                                                             : n - 1;
         memcpy(out, rows + (size_t)at * width, width * sizeof *out);
     }
@@ -137,7 +138,7 @@ run_texts(const job *j, size_t first, size_t end, size_t at, uint32_t n_rows, do
     if (j->rows)
         memcpy(j->rows + at * width, rows, (size_t)n_rows * width * sizeof *rows);
     for (size_t i = first; i < end && j->vectors; i++) {
-        DOP_RETURN_IF_ERROR(pool(j, ids, rows, j->lengths[i], diag, j->vectors + i * width));
+        DOP_RETURN_IF_ERROR(pool_text_rows(j, ids, rows, j->lengths[i], diag, j->vectors + i * width));
         ids += j->lengths[i];
         rows += (size_t)j->lengths[i] * width;
     }
@@ -148,7 +149,8 @@ static dop_status
 check_texts(const job *j, size_t n_ids, dop_diag *diag)
 {
     const dop_model *m = j->m;
-    const uint32_t most = most_rows(m), vocab = m->plan.model->vocab, types = j->p->n_types > 1 ? j->p->n_types : 1;
+    const uint32_t most = count_encode_rows(m), vocab = m->plan.model->vocab,
+                   types = j->p->n_types > 1 ? j->p->n_types : 1;
     size_t sum = 0;
     for (size_t i = 0; i < j->n_texts; i++) {
         if (j->lengths[i] == 0)
@@ -173,10 +175,10 @@ check_texts(const job *j, size_t n_ids, dop_diag *diag)
 }
 
 static dop_status
-run(job *j, size_t n_ids, dop_diag *diag)
+run_encode_job(job *j, size_t n_ids, dop_diag *diag)
 {
     dop_model *m = j->m;
-    const uint32_t most = largest(m);
+    const uint32_t most = find_largest_encode(m);
     dop_status st = DOP_OK;
     DOP_TRY(check_texts(j, n_ids, diag));
     DOP_TRY(dop_step_none_open(m, diag));
@@ -197,7 +199,7 @@ error:
 }
 
 static dop_status
-check_names(const dop_value *values, size_t n, const char *const *known, const char *what, dop_diag *diag)
+check_value_names(const dop_value *values, size_t n, const char *const *known, const char *what, dop_diag *diag)
 {
     for (size_t i = 0; i < n; i++) {
         size_t k = 0;
@@ -219,16 +221,16 @@ dop_program_run(dop_model *model, const char *name, const dop_value *inputs, siz
     const dop_plan_program *p = encoder_of(model);
     if (dop_draws(model, name))
         return dop_draw_run(model, name, inputs, n_inputs, outputs, n_outputs, diag);
-    if (images(model) && strcmp(name, "image") == 0)
+    if (has_image_program(model) && strcmp(name, "image") == 0)
         return dop_image_run(model, inputs, n_inputs, outputs, n_outputs, diag);
     if (!p || strcmp(name, dop_plan_string(&model->plan, p->name)) != 0)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, model->plan.path, "the plan has no program \"%.40s\"%s", name,
-                           p               ? "; it has encode"
-                           : images(model) ? "; it has image"
-                                           : "");
-    dop_status st = check_names(inputs, n_inputs, in, "input", diag);
+                           p                          ? "; it has encode"
+                           : has_image_program(model) ? "; it has image"
+                                                      : "");
+    dop_status st = check_value_names(inputs, n_inputs, in, "input", diag);
     if (st == DOP_OK)
-        st = check_names(outputs, n_outputs, out, "output", diag);
+        st = check_value_names(outputs, n_outputs, out, "output", diag);
     if (st != DOP_OK)
         return st;
     const dop_value *tokens = dop_value_find(inputs, n_inputs, "tokens"),
@@ -252,10 +254,10 @@ dop_program_run(dop_model *model, const char *name, const dop_value *inputs, siz
         (st = dop_value_check(rows, tokens->n * p->width, diag)) != DOP_OK ||
         (st = dop_value_check(vectors, j.n_texts * p->width, diag)) != DOP_OK)
         return st;
-    return run(&j, tokens->n, diag);
+    return run_encode_job(&j, tokens->n, diag);
 }
 
-/* By the program, with all texts in one list. */
+/* Embeds all texts with the program, as one list. */
 static dop_status
 embed_by_program(dop_model *m, const dop_token_text *texts, size_t n, dop_pooling pooling, dop_diag *diag, float *out)
 {
@@ -281,7 +283,7 @@ embed_by_program(dop_model *m, const dop_token_text *texts, size_t n, dop_poolin
              .n_texts = n,
              .pooling = pooling == DOP_POOLING_MODEL || p->classes ? pooling_of(p) : pooling,
              .vectors = out};
-    dop_status st = run(&j, n_ids, diag);
+    dop_status st = run_encode_job(&j, n_ids, diag);
     free(ids);
     return st;
 }
@@ -331,7 +333,7 @@ dop_model_embedding_size(const dop_model *model)
                                                                              : 0;
 }
 
-/* Euclidean length 1, as vectors are compared.  Sums are in double; a vector of zeros stays as it is. */
+/* Sums are in double; a zero vector stays as it is. */
 dop_status
 dop_vector_normalize(const dop_model *model, float *v, uint32_t n, bool scale, dop_diag *diag)
 {
@@ -349,7 +351,7 @@ dop_vector_normalize(const dop_model *model, float *v, uint32_t n, bool scale, d
     return DOP_OK;
 }
 
-/* The next tokens of the sequence that are not in its states, and their hidden states: rows [*out_take, hidden]. */
+/* Runs the next unfed tokens of the sequence and returns their hidden states, rows [*out_take, hidden]. */
 static dop_status
 run_piece(dop_sequence *s, uint32_t schedule, dop_diag *diag, uint32_t *out_take, const float **out_rows)
 {
@@ -364,7 +366,7 @@ run_piece(dop_sequence *s, uint32_t schedule, dop_diag *diag, uint32_t *out_take
     return DOP_OK;
 }
 
-/* Tokens before the last of the sequence are fed with schedules for prompts, which compute only states. */
+/* Feeds all tokens but the last `rest` with prompt schedules, which compute only states. */
 static dop_status
 feed_all_but(dop_sequence *s, uint32_t rest, dop_diag *diag)
 {

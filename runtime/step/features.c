@@ -1,4 +1,4 @@
-/* Rows of steps that are no tokens: features of pictures, under ids of their own behind the vocabulary. */
+/* Rows of steps that are image features instead of tokens; see features.h. */
 #include "runtime/step/features.h"
 #include "base/parallel.h"
 #include "plan/plan_names.h"
@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ids of features stay below those that keys of prefix reuse have for rows of pictures (runtime/model/prefix.h). */
+/* Feature ids stay below the keys of image rows in the prefix cache (runtime/model/prefix.h). */
 static const uint32_t ids_end = 0xc0000000u;
 
 static const dop_features *
-find(const dop_model *m, uint32_t id)
+find_features(const dop_model *m, uint32_t id)
 {
     const dop_features *f = id >= m->plan.model->vocab ? m->pictures.list : NULL;
     while (f && (id < f->first || id - f->first >= f->n))
@@ -22,7 +22,7 @@ find(const dop_model *m, uint32_t id)
 bool
 dop_features_has(const dop_model *model, uint32_t id)
 {
-    return find(model, id) != NULL;
+    return find_features(model, id) != NULL;
 }
 
 uint32_t
@@ -38,9 +38,9 @@ dop_model_features_depth(const dop_model *model)
     return n;
 }
 
-/* Does any schedule receive the value? */
+/* True if any schedule has this input. */
 static bool
-receives(const dop_model *m, const char *name)
+receives_value(const dop_model *m, const char *name)
 {
     for (uint32_t i = 0; i < m->plan.n_crossings; i++)
         if (strcmp(dop_plan_string(&m->plan, m->plan.crossings[i].name), name) == 0)
@@ -48,15 +48,15 @@ receives(const dop_model *m, const char *name)
     return false;
 }
 
-/* Can the plan take n features, as a picture of so many rows and columns of them? */
+/* Checks that the plan accepts n features, as an image of height x width features. */
 static dop_status
-check(const dop_model *m, uint32_t n, uint32_t height, uint32_t width, dop_diag *diag)
+check_feature_grid(const dop_model *m, uint32_t n, uint32_t height, uint32_t width, dop_diag *diag)
 {
     if (dop_model_features_depth(m) == 0)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, m->plan.path, "the plan takes no rows of features");
     if (n == 0 || (height && (uint64_t)height * width != n) || height >= DOP_STEP_EDGE || width >= DOP_STEP_EDGE)
         return DOP_FAIL(diag, DOP_E_INPUT, "%u features are not %u x %u", n, height, width);
-    if (!height && receives(m, "picture_turns"))
+    if (!height && receives_value(m, "picture_turns"))
         return DOP_FAIL(diag, DOP_E_INPUT, "features of this model have a place: rows and columns are needed");
     if (n > ids_end - m->plan.model->vocab - m->pictures.n)
         return DOP_FAIL(diag, DOP_E_FULL, "the model has had too many pictures since it was opened");
@@ -67,7 +67,7 @@ dop_status
 dop_features_take(dop_model *m, float **io_rows, uint32_t n, uint32_t height, uint32_t width, dop_diag *diag,
                   uint32_t *out_first)
 {
-    dop_status st = check(m, n, height, width, diag);
+    dop_status st = check_feature_grid(m, n, height, width, diag);
     dop_features *f = st == DOP_OK ? calloc(1, sizeof *f) : NULL;
     *out_first = 0;
     if (!f)
@@ -77,7 +77,7 @@ dop_features_take(dop_model *m, float **io_rows, uint32_t n, uint32_t height, ui
                         .n = n,
                         .height = height,
                         .width = width,
-                        .together = receives(m, "picture_lasts"),
+                        .together = receives_value(m, "picture_lasts"),
                         .rows = *io_rows};
     *io_rows = NULL;
     m->pictures.list = f;
@@ -93,7 +93,7 @@ dop_features_add(dop_model *model, const float *rows, uint32_t n, uint32_t heigh
     dop_diag_clear(diag);
     *out_first = 0;
     const uint64_t values = (uint64_t)dop_model_features_depth(model) * n * model->plan.model->hidden;
-    dop_status st = check(model, n, height, width, diag);
+    dop_status st = check_feature_grid(model, n, height, width, diag);
     if (st != DOP_OK)
         return st;
     float *own = values < SIZE_MAX / sizeof *own ? malloc((size_t)values * sizeof *own) : NULL;
@@ -124,27 +124,28 @@ dop_features_uncut(const dop_model *model, const uint32_t *tokens, uint32_t pos,
     const uint32_t next = pos + take;
     if (!model->pictures.list || next >= end)
         return take;
-    const dop_features *f = find(model, tokens[next]);
+    const dop_features *f = find_features(model, tokens[next]);
     const uint32_t row = f ? tokens[next] - f->first : 0;
     if (!f || !f->together || row == 0 || tokens[next - 1] != tokens[next] - 1)
         return take;
     return row < take ? take - row : 0;
 }
 
-/* --- what a step receives -------------------------------------------------------------------------------------------- */
+/* --- inputs of a step
+ * ------------------------------------------------------------------------------------------------ */
 
-/* Goes through a sequence's tokens and has the place of the last one. */
+/* Iterator over a sequence's tokens that tracks the multi-axis position of the current one. */
 typedef struct walk {
     const dop_model *m;
-    const dop_features *f; /* of the token; NULL: it is text */
-    uint32_t last;         /* the token */
-    uint32_t time;         /* the row's position in time */
-    uint32_t next;         /* that of text behind it */
-    uint32_t row;          /* the token's number in its features */
+    const dop_features *f; /* feature object of the token; NULL: text */
+    uint32_t last;         /* current token */
+    uint32_t time;         /* time coordinate of the row */
+    uint32_t next;         /* time coordinate of the next text token or image */
+    uint32_t row;          /* row of the token in its features */
 } walk;
 
 static void
-step(walk *w, uint32_t token)
+step_token_walk(walk *w, uint32_t token)
 {
     const uint32_t before = w->last;
     w->last = token;
@@ -153,8 +154,8 @@ step(walk *w, uint32_t token)
         w->time = w->next++;
         return;
     }
-    if (!w->f || token != before + 1 || token - w->f->first >= w->f->n) { /* another picture begins */
-        w->f = find(w->m, token);
+    if (!w->f || token != before + 1 || token - w->f->first >= w->f->n) { /* another image begins */
+        w->f = find_features(w->m, token);
         w->time = w->next;
         if (w->f)
             w->next += w->f->height > w->f->width ? w->f->height : w->f->width;
@@ -163,7 +164,7 @@ step(walk *w, uint32_t token)
 }
 
 static dop_part_value
-value_of(const dop_part_value *in, uint32_t n, const char *name)
+find_part_value(const dop_part_value *in, uint32_t n, const char *name)
 {
     for (uint32_t i = 0; i < n; i++)
         if (strcmp(in[i].name, name) == 0)
@@ -172,14 +173,15 @@ value_of(const dop_part_value *in, uint32_t n, const char *name)
 }
 
 typedef struct received {
-    uint32_t *shift, *turns, *lasts; /* by row of the step; NULL: not received */
+    uint32_t *shift, *turns, *lasts; /* by row of the step; NULL: not an input */
     float *rows[DOP_PART_MAX_VALUES];
-    uint32_t n_rows; /* features, then those for single layers */
+    uint32_t n_rows; /* number of entries in rows[]: features, then features for single layers */
     dop_replay *replay;
-    /* Rows of a picture that follow one another here and there, which are copied together: `run` of them until row `at` of the step. */
+    /* Pending copy: `run` consecutive rows of one image, which end before feature row `row` and before step row
+     * `at`. */
     const dop_features *of;
     uint32_t run, row, at;
-    uint32_t first, end; /* rows of the step that have features, and those between them */
+    uint32_t first, end; /* range of step rows that covers all feature rows */
 } received;
 
 static received
@@ -187,13 +189,13 @@ received_by(dop_model *m, uint32_t schedule)
 {
     dop_part_value in[DOP_PART_MAX_VALUES];
     const uint32_t n = dop_part_inputs(m, schedule, in);
-    received r = {.shift = (uint32_t *)(void *)value_of(in, n, "picture_shift").bytes,
-                  .turns = (uint32_t *)(void *)value_of(in, n, "picture_turns").bytes,
-                  .lasts = (uint32_t *)(void *)value_of(in, n, "picture_lasts").bytes,
+    received r = {.shift = (uint32_t *)(void *)find_part_value(in, n, "picture_shift").bytes,
+                  .turns = (uint32_t *)(void *)find_part_value(in, n, "picture_turns").bytes,
+                  .lasts = (uint32_t *)(void *)find_part_value(in, n, "picture_lasts").bytes,
                   .replay = &m->replay};
     char name[24] = "features";
     for (uint32_t i = 0; i < DOP_PART_MAX_VALUES; i++) {
-        r.rows[i] = (float *)(void *)value_of(in, n, name).bytes;
+        r.rows[i] = (float *)(void *)find_part_value(in, n, name).bytes;
         if (!r.rows[i])
             break;
         r.n_rows = i + 1;
@@ -202,10 +204,10 @@ received_by(dop_model *m, uint32_t schedule)
     return r;
 }
 
-/* Writes a number that the step receives.  What is in flight reads this memory too, in another order where it is a step of another size:
- * it has to end before anything changes. */
+/* Writes a number into an input of the step. In-flight steps read the same memory, so the function waits for them
+ * before it changes a value. */
 static dop_status
-put(const received *r, const walk *w, uint32_t *to, uint32_t value, dop_diag *diag)
+put_step_number(const received *r, const walk *w, uint32_t *to, uint32_t value, dop_diag *diag)
 {
     const dop_in_flight *flight = &w->m->flight;
     dop_status st = DOP_OK;
@@ -217,7 +219,7 @@ put(const received *r, const walk *w, uint32_t *to, uint32_t value, dop_diag *di
     return st;
 }
 
-/* Copies the rows that were gathered to where the host gives them. */
+/* Copies the pending rows to the step's inputs. */
 static void
 copy_run(received *r, const walk *w)
 {
@@ -228,9 +230,9 @@ copy_run(received *r, const walk *w)
     r->run = 0;
 }
 
-/* Gathers a row of features, which is row `at` of the step. */
+/* Adds a feature row, which is row `at` of the step, to the pending copy. */
 static void
-add_row(received *r, const walk *w, uint32_t at)
+add_feature_row(received *r, const walk *w, uint32_t at)
 {
     if (r->run > 0 && (r->of != w->f || r->row != w->row || r->at != at))
         copy_run(r, w);
@@ -243,7 +245,7 @@ add_row(received *r, const walk *w, uint32_t at)
 }
 
 static dop_status
-write_row(received *r, const walk *w, uint32_t at, uint32_t pos, uint32_t end, dop_diag *diag)
+write_feature_row(received *r, const walk *w, uint32_t at, uint32_t pos, uint32_t end, dop_diag *diag)
 {
     const dop_features *f = w->f;
     const uint32_t left = f ? f->n - 1 - w->row : 0;
@@ -255,20 +257,20 @@ write_row(received *r, const walk *w, uint32_t at, uint32_t pos, uint32_t end, d
                         "rows of a picture see one another, and a step has %u of %u: compile with larger `chunks`",
                         end - pos + w->row, f->n);
     if (r->shift)
-        DOP_RETURN_IF_ERROR(put(r, w, &r->shift[at], w->time - pos, diag));
+        DOP_RETURN_IF_ERROR(put_step_number(r, w, &r->shift[at], w->time - pos, diag));
     if (r->turns)
-        DOP_RETURN_IF_ERROR(put(r, w, &r->turns[at], turn, diag));
+        DOP_RETURN_IF_ERROR(put_step_number(r, w, &r->turns[at], turn, diag));
     if (r->lasts)
-        DOP_RETURN_IF_ERROR(put(r, w, &r->lasts[at], f ? pos + left : 0, diag));
+        DOP_RETURN_IF_ERROR(put_step_number(r, w, &r->lasts[at], f ? pos + left : 0, diag));
     if (f && r->end == 0)
-        /* what is in flight may read rows of a picture too */
+        /* in-flight steps may still read feature rows */
         DOP_RETURN_IF_ERROR(dop_replay_wait(r->replay, r->replay->submitted, diag));
     if (f)
-        add_row(r, w, at);
+        add_feature_row(r, w, at);
     return DOP_OK;
 }
 
-/* Has the device copy the features of the step's rows before anything that is submitted later. */
+/* Records and submits the device copy of the step's features, ahead of anything submitted later. */
 static dop_status
 submit_rows(dop_model *m, uint32_t schedule, const received *r, dop_diag *diag)
 {
@@ -296,9 +298,9 @@ dop_features_write(dop_model *model, uint32_t schedule, const dop_sequence_rows 
         w = (walk){.m = model, .next = r.shift ? 0 : pos};
         for (uint32_t p = r.shift ? 0 : pos; p < end; p++) {
             const uint32_t token = known || p < s->n_tokens ? s->tokens[p] : 0;
-            step(&w, token);
+            step_token_walk(&w, token);
             if (p >= pos)
-                DOP_RETURN_IF_ERROR(write_row(&r, &w, at++, p, end, diag));
+                DOP_RETURN_IF_ERROR(write_feature_row(&r, &w, at++, p, end, diag));
         }
     }
     if (r.end > 0) {

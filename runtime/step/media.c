@@ -1,6 +1,6 @@
-/* What a model sees and hears: the program `image`, from rows of patches to features, by the plan's programs `image` and `features`, which the host
- * runs in turn; and the program `audio`, from frames of a chunk of audio to rows of the encoder, and to the states of a sequence that its decoder
- * attends to. */
+/* Image and audio input. `image` turns patch rows into features; the host runs the plan's programs `image` and
+ * `features` in turn. `audio` turns the frames of an audio chunk into encoder rows, and into the states of a sequence
+ * that its decoder attends to. */
 #include "base/parallel.h"
 #include "plan/plan_names.h"
 #include "runtime/model/model_load.h"
@@ -30,23 +30,23 @@ dop_value_check(const dop_value *v, size_t n, dop_diag *diag)
                            : DOP_FAIL(diag, DOP_E_INPUT, "\"%s\" has %zu values, expected %zu", v->name, v->n, n);
 }
 
-enum { DOP_MAX_FEATURES = 1 + 8 }; /* DOP_VISION_MAX_DEEP of frontend/facts/vision.h */
+enum { DOP_MAX_FEATURES = 1 + 8 }; /* 1 + DOP_VISION_MAX_DEEP of frontend/facts/vision.h */
 
 typedef struct job {
     dop_model *m;
     const dop_plan_program *image, *features;
     const dop_value *inputs;
     size_t n_inputs;
-    const uint32_t *lengths; /* rows of tiles */
+    const uint32_t *lengths; /* rows per tile */
     size_t n_tiles, n_rows;
-    float *out_rows; /* NULL: not wanted */
-    float *
-        out_features[DOP_MAX_FEATURES]; /* features, then those for single layers of the text model; NULL: not wanted */
-    uint32_t n_kinds;                   /* of features, at least 1 */
+    float *out_rows; /* NULL: not requested */
+    /* features, then those for single layers of the text model; NULL: not requested */
+    float *out_features[DOP_MAX_FEATURES];
+    uint32_t n_kinds; /* number of feature kinds, at least 1 */
 } job;
 
 static uint32_t
-largest(const dop_model *m, uint32_t kind)
+find_most_program_rows(const dop_model *m, uint32_t kind)
 {
     uint32_t n;
     const uint32_t *of = dop_used_of(&m->used, kind, DOP_ORDER_BARRIERS, &n);
@@ -66,12 +66,12 @@ dop_image_facts(const dop_model *model, dop_program_facts *out_facts)
                            *features = dop_plan_program_of(&model->plan, DOP_SCHED_FEATURES);
     *out_facts = (dop_program_facts){.name = dop_plan_string(&model->plan, image->name),
                                      .width = features->width,
-                                     .max_rows = largest(model, DOP_SCHED_IMAGE),
+                                     .max_rows = find_most_program_rows(model, DOP_SCHED_IMAGE),
                                      .merge = features->merge,
                                      .class_row = image->class_row};
 }
 
-/* Copies what `image` has made of the patches of tiles first .. end - 1, of all kinds, to where `features` receives it. */
+/* Copies the output of `image` for the patches of tiles first .. end - 1, all kinds, to the input of `features`. */
 static dop_status
 hand_over(const job *j, size_t first, size_t end, uint32_t image, uint32_t features, dop_diag *diag)
 {
@@ -98,7 +98,7 @@ hand_over(const job *j, size_t first, size_t end, uint32_t image, uint32_t featu
     return st == DOP_OK ? dop_replay_end(&m->replay, diag, &ticket) : st;
 }
 
-/* Row `feature` and the following ones of `features`, from rows of `image` that are there. */
+/* Runs `features` for `count` rows whose input is ready, and copies the results from row `feature` on. */
 static dop_status
 run_features(const job *j, uint32_t schedule, uint32_t count, size_t feature, dop_diag *diag)
 {
@@ -118,7 +118,8 @@ run_features(const job *j, uint32_t schedule, uint32_t count, size_t feature, do
     return DOP_OK;
 }
 
-/* Rows of tiles first .. end - 1, the first of which is row `at` of all, in one step; then their features from row `feature` on. */
+/* Runs the rows of tiles first .. end - 1 in one step, then computes their features. at: index of their first row;
+ * feature: index of their first feature. */
 static dop_status
 run_tiles(const job *j, size_t first, size_t end, size_t at, uint32_t n_rows, size_t feature, dop_diag *diag)
 {
@@ -155,9 +156,9 @@ run_tiles(const job *j, size_t first, size_t end, size_t at, uint32_t n_rows, si
 }
 
 static dop_status
-check_tiles(const job *j, dop_diag *diag)
+check_image_tiles(const job *j, dop_diag *diag)
 {
-    const uint32_t most = largest(j->m, DOP_SCHED_IMAGE);
+    const uint32_t most = find_most_program_rows(j->m, DOP_SCHED_IMAGE);
     size_t sum = 0;
     for (size_t i = 0; i < j->n_tiles; i++) {
         if (j->lengths[i] > most)
@@ -174,9 +175,9 @@ check_tiles(const job *j, dop_diag *diag)
                : DOP_FAIL(diag, DOP_E_INPUT, "the tiles have %zu rows together, and %zu are given", sum, j->n_rows);
 }
 
-/* Kernels read tables at these numbers. */
+/* Checks values that kernels use as table indices. */
 static dop_status
-check_numbers(const job *j, const dop_value *v, const char *name, dop_diag *diag)
+check_table_numbers(const job *j, const dop_value *v, const char *name, dop_diag *diag)
 {
     const uint32_t *x = v->data, places = j->image->n_places;
     const bool turns = strcmp(name, "turns") == 0, place = strcmp(name, "places") == 0 || strcmp(name, "corners") == 0;
@@ -187,13 +188,13 @@ check_numbers(const job *j, const dop_value *v, const char *name, dop_diag *diag
                                 "\"axes\" has %u: the picture has more than %u rows or columns of patches", x[i],
                                 places / 2);
     const uint32_t end = turns ? DOP_STEP_EDGE * DOP_STEP_EDGE : places;
-    for (size_t i = 0; i < v->n && (turns || place); i++) /* of other values, which are many, nothing is asked */
+    for (size_t i = 0; i < v->n && (turns || place); i++) /* the other inputs need no check */
         if (x[i] >= end)
             return DOP_FAIL(diag, DOP_E_INPUT, "\"%s\" has %u, of %u", name, x[i], end);
     return DOP_OK;
 }
 
-/* A window lies in its tile, and its rows are one after the other. */
+/* Checks that each row's window is contiguous and lies in its tile. */
 static dop_status
 check_windows(const job *j, dop_diag *diag)
 {
@@ -208,9 +209,9 @@ check_windows(const job *j, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Everything that the plan receives is given, and nothing else. */
+/* Checks that all inputs of the plan are given, and no others. */
 static dop_status
-check_inputs(const job *j, dop_diag *diag)
+check_image_inputs(const job *j, dop_diag *diag)
 {
     dop_part_value in[DOP_PART_MAX_VALUES];
     const dop_plan *p = &j->m->plan;
@@ -234,16 +235,16 @@ check_inputs(const job *j, dop_diag *diag)
             return DOP_FAIL(diag, DOP_E_INPUT, "the program image needs the input \"%s\"", in[i].name);
         dop_status st = dop_value_check(v, j->n_rows * (size_t)(in[i].row_bytes / sizeof(float)), diag);
         if (st == DOP_OK)
-            st = check_numbers(j, v, in[i].name, diag);
+            st = check_table_numbers(j, v, in[i].name, diag);
         if (st != DOP_OK)
             return st;
     }
     return check_windows(j, diag);
 }
 
-/* Values that a step of the program receives or sends. */
+/* Returns the number of inputs or outputs of a step of the program. */
 static uint32_t
-n_values(const dop_model *m, uint32_t kind, uint32_t way)
+count_crossing_values(const dop_model *m, uint32_t kind, uint32_t way)
 {
     uint32_t n, count = 0;
     const uint32_t *of = dop_used_of(&m->used, kind, DOP_ORDER_BARRIERS, &n);
@@ -252,9 +253,9 @@ n_values(const dop_model *m, uint32_t kind, uint32_t way)
     return count;
 }
 
-/* The number of an output's kind of features: 0 of "features", 1 and on of "deep0" and on; j->n_kinds: it is another. */
+/* Returns the feature kind of an output: 0 for "features", 1 and up for "deep0" and up; j->n_kinds if it is none. */
 static uint32_t
-kind_of(const job *j, const char *name)
+find_feature_kind(const job *j, const char *name)
 {
     char deep[24];
     uint32_t k = 0;
@@ -266,7 +267,7 @@ kind_of(const job *j, const char *name)
     return k;
 }
 
-/* Values of a row of "patches"; 0: the plan does not say. */
+/* Returns the number of values in a row of "patches"; 0: the plan has no such input. */
 static size_t
 patch_values(const dop_model *m)
 {
@@ -278,9 +279,9 @@ patch_values(const dop_model *m)
 }
 
 static dop_status
-run(job *j, dop_diag *diag)
+run_image_job(job *j, dop_diag *diag)
 {
-    const uint32_t most = largest(j->m, DOP_SCHED_IMAGE);
+    const uint32_t most = find_most_program_rows(j->m, DOP_SCHED_IMAGE);
     DOP_RETURN_IF_ERROR(dop_step_none_open(j->m, diag));
     DOP_RETURN_IF_ERROR(dop_step_drain(j->m, diag));
     size_t at = 0, feature = 0;
@@ -302,7 +303,7 @@ dop_image_run(dop_model *model, const dop_value *inputs, size_t n_inputs, const 
               dop_diag *diag)
 {
     const size_t values = patch_values(model);
-    if (largest(model, DOP_SCHED_IMAGE) == 0 || largest(model, DOP_SCHED_FEATURES) == 0)
+    if (find_most_program_rows(model, DOP_SCHED_IMAGE) == 0 || find_most_program_rows(model, DOP_SCHED_FEATURES) == 0)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, model->plan.path, "the plan has no schedules of the program image");
     const dop_value *patches = dop_value_find(inputs, n_inputs, "patches"),
                     *lengths = dop_value_find(inputs, n_inputs, "lengths"),
@@ -310,14 +311,16 @@ dop_image_run(dop_model *model, const dop_value *inputs, size_t n_inputs, const 
     job j = {.m = model,
              .image = dop_plan_program_of(&model->plan, DOP_SCHED_IMAGE),
              .features = dop_plan_program_of(&model->plan, DOP_SCHED_FEATURES),
-             .n_kinds = n_values(model, DOP_SCHED_FEATURES, DOP_CROSSING_RECEIVED)};
-    /* One step of `features` takes what one of `image` gives. */
-    if (largest(model, DOP_SCHED_IMAGE) / j.features->merge > largest(model, DOP_SCHED_FEATURES) ||
-        j.n_kinds > DOP_MAX_FEATURES || j.n_kinds != 1 + n_values(model, DOP_SCHED_FEATURES, DOP_CROSSING_SENT) ||
-        j.n_kinds != 1 + n_values(model, DOP_SCHED_IMAGE, DOP_CROSSING_SENT))
+             .n_kinds = count_crossing_values(model, DOP_SCHED_FEATURES, DOP_CROSSING_RECEIVED)};
+    /* One step of `features` must hold the results of one step of `image`. */
+    if (find_most_program_rows(model, DOP_SCHED_IMAGE) / j.features->merge >
+            find_most_program_rows(model, DOP_SCHED_FEATURES) ||
+        j.n_kinds > DOP_MAX_FEATURES ||
+        j.n_kinds != 1 + count_crossing_values(model, DOP_SCHED_FEATURES, DOP_CROSSING_SENT) ||
+        j.n_kinds != 1 + count_crossing_values(model, DOP_SCHED_IMAGE, DOP_CROSSING_SENT))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, model->plan.path, "the plan is damaged: its image program and features");
     for (size_t i = 0; i < n_outputs; i++) {
-        const uint32_t kind = &outputs[i] == rows ? 0 : kind_of(&j, outputs[i].name);
+        const uint32_t kind = &outputs[i] == rows ? 0 : find_feature_kind(&j, outputs[i].name);
         if (kind == j.n_kinds)
             return DOP_FAIL(diag, DOP_E_INPUT, "the program image has no output \"%.40s\"", outputs[i].name);
         if (&outputs[i] != rows)
@@ -332,15 +335,15 @@ dop_image_run(dop_model *model, const dop_value *inputs, size_t n_inputs, const 
     j.n_tiles = lengths ? lengths->n : 1;
     j.n_rows = patches->n / values;
     j.out_rows = rows ? rows->data : NULL;
-    DOP_RETURN_IF_ERROR(check_tiles(&j, diag));
-    DOP_RETURN_IF_ERROR(check_inputs(&j, diag));
+    DOP_RETURN_IF_ERROR(check_image_tiles(&j, diag));
+    DOP_RETURN_IF_ERROR(check_image_inputs(&j, diag));
     DOP_RETURN_IF_ERROR(dop_value_check(rows, j.n_rows * j.image->width, diag));
     for (size_t i = 0; i < n_outputs; i++)
         if (&outputs[i] != rows)
             DOP_RETURN_IF_ERROR(dop_value_check(
                 &outputs[i], (j.n_rows - j.n_tiles * j.image->class_row) / j.features->merge * j.features->width,
                 diag));
-    return run(&j, diag);
+    return run_image_job(&j, diag);
 }
 
 /* ---- audio ---- */
@@ -364,7 +367,7 @@ dop_model_audio(const dop_model *model, dop_audio_facts *out_facts)
     return true;
 }
 
-/* Writes the frames, two in a row, and the positions of the rows of the sequence. */
+/* Writes the mel frames, two per row, and the positions of the rows. */
 static dop_status
 give_frames(dop_model *m, uint32_t schedule, const dop_plan_program *p, uint32_t place, const float *mel,
             dop_diag *diag)
@@ -400,7 +403,7 @@ dop_sequence_hear(dop_sequence *sequence, const float *mel, size_t n, dop_diag *
         return DOP_FAIL_IN(diag, DOP_E_INPUT, m->plan.path, "the plan hears nothing: it has no program audio");
     if (n != (size_t)facts.bins * facts.frames)
         return DOP_FAIL(diag, DOP_E_INPUT, "%zu values are no %u x %u bins of frames", n, facts.bins, facts.frames);
-    dop_status st = dop_sequence_rewind(s, 0, diag); /* what was fed depends on what was heard before */
+    dop_status st = dop_sequence_rewind(s, 0, diag); /* the states depend on the audio of the previous call */
     if (st == DOP_OK)
         st = dop_step_none_open(m, diag);
     if (st == DOP_OK)

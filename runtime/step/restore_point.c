@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Without a size of its own in the options, checkpoints take this share of the device's memory. */
+/* Fraction of device memory that checkpoints may use by default: 1 / 16. */
 enum { SHARE_OF_MEMORY = 16 };
-/* Chunks of a long prompt whose checkpoints stay. */
+/* Number of chunk checkpoints to keep, spread over a long prompt. */
 enum { SPREAD = 8 };
 
 static uint32_t
@@ -36,7 +36,7 @@ dop_restore_points_open(dop_model *model, const dop_open_options *options, dop_d
     if (n == 0)
         return DOP_OK;
     dop_status st = dop_transfer_make_slots(m, n, &full);
-    if (st == DOP_E_NOMEM && !m->ranks) { /* nothing depends on them */
+    if (st == DOP_E_NOMEM && !m->ranks) { /* checkpoints are optional */
         dop_log_printf(&m->log, "checkpoints: none: %s", full.message);
         m->kept.slots.n = 0;
         return DOP_OK;
@@ -52,7 +52,7 @@ dop_restore_points_open(dop_model *model, const dop_open_options *options, dop_d
 }
 
 static void
-clear(dop_restore_point *c)
+clear_checkpoint(dop_restore_point *c)
 {
     dop_prefix_finish(&c->prefix);
     free(c->tokens);
@@ -63,18 +63,18 @@ void
 dop_restore_points_finish(dop_model *model)
 {
     for (uint32_t i = 0; i < DOP_MAX_SLOTS; i++)
-        clear(&model->kept.points[i]);
+        clear_checkpoint(&model->kept.points[i]);
 }
 
 static uint32_t
-slot_of(const dop_model *m, const dop_restore_point *c)
+find_checkpoint_slot(const dop_model *m, const dop_restore_point *c)
 {
     return m->plan.model->n_sequences + (uint32_t)(c - m->kept.points);
 }
 
-/* Is it of the first n of these keys? */
+/* True if the checkpoint's keys are a prefix of the first n of these keys. */
 static bool
-begins(dop_restore_point *c, uint64_t seed, const uint32_t *keys, uint32_t n)
+checkpoint_begins_keys(dop_restore_point *c, uint64_t seed, const uint32_t *keys, uint32_t n)
 {
     if (c->id == 0 || c->prefix.seed != seed || c->n > n)
         return false;
@@ -89,15 +89,16 @@ dop_restore_point_find(dop_model *model, uint64_t seed, const uint32_t *keys, ui
     const uint32_t page = model->pages.page;
     for (uint32_t i = 0; i < model->kept.slots.n; i++) {
         dop_restore_point *c = &model->kept.points[i];
-        if ((!best || c->n > best->n) && (page ? c->n / page * page : c->n) <= rows && begins(c, seed, keys, most))
+        if ((!best || c->n > best->n) && (page ? c->n / page * page : c->n) <= rows &&
+            checkpoint_begins_keys(c, seed, keys, most))
             best = c;
     }
     return best;
 }
 
-/* A free slot, or that of the checkpoint that was used least recently; NULL: all are held. */
+/* Returns a free slot, or evicts the least recently used checkpoint; NULL: all have handles. */
 static dop_restore_point *
-make_room(dop_model *m)
+make_checkpoint_room(dop_model *m)
 {
     dop_restore_point *oldest = NULL;
     for (uint32_t i = 0; i < m->kept.slots.n; i++) {
@@ -108,7 +109,7 @@ make_room(dop_model *m)
             oldest = c;
     }
     if (oldest)
-        clear(oldest);
+        clear_checkpoint(oldest);
     return oldest;
 }
 
@@ -134,16 +135,16 @@ dop_restore_point_make(dop_sequence *sequence, dop_diag *diag, dop_restore_point
     made.over = s->n_written > n ? s->n_written - n : 0;
     made.tokens = malloc(n * sizeof *made.tokens);
     dop_status st = made.tokens ? dop_prefix_copy(&made.prefix, &s->prefix, diag) : DOP_NO_MEMORY(diag);
-    c = st == DOP_OK ? make_room(m) : NULL;
+    c = st == DOP_OK ? make_checkpoint_room(m) : NULL;
     if (!c) {
-        clear(&made);
+        clear_checkpoint(&made);
         return st;
     }
     memcpy(made.tokens, s->tokens, n * sizeof *made.tokens);
     dop_prefix_rewind(&made.prefix, n);
-    st = dop_transfer_copy_slot(m, s->place, slot_of(m, c), n, true, diag);
+    st = dop_transfer_copy_slot(m, s->place, find_checkpoint_slot(m, c), n, true, diag);
     if (st != DOP_OK) {
-        clear(&made);
+        clear_checkpoint(&made);
         return st;
     }
     *c = made;
@@ -163,12 +164,12 @@ dop_restore_point_take(dop_sequence *sequence, dop_restore_point *checkpoint, bo
     dop_sequence_kept(s, UINT32_MAX, 0);
     s->logits = NULL;
     s->model->kept.used++;
-    return dop_transfer_copy_slot(s->model, slot_of(s->model, c), s->place, c->n, tail, diag);
+    return dop_transfer_copy_slot(s->model, find_checkpoint_slot(s->model, c), s->place, c->n, tail, diag);
 }
 
 /* --- when ---------------------------------------------------------------------------------------------------------------- */
 
-/* Automatic checkpoints are of use only where pages do not hold everything, and wait for nothing that is in flight. */
+/* True if an automatic checkpoint is useful and possible: pages do not hold all states, and nothing is in flight. */
 static bool
 is_useful(const dop_sequence *s)
 {
@@ -202,7 +203,7 @@ dop_sequence_mark_chunk(dop_sequence *sequence, dop_diag *diag)
         dop_restore_point *c = &m->kept.points[i];
         if (c->id == s->chunk_marks[0] && c->held == 0 && c->used == c->id && c->n < s->n_fed &&
             c->n / every == s->n_fed / every)
-            clear(c);
+            clear_checkpoint(c);
     }
     dop_status st = DOP_OK;
     DOP_TRY(dop_restore_point_make(s, diag, &made));

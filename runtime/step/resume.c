@@ -1,4 +1,4 @@
-/* Prefix reuse: a sequence begins with as much of a prompt as anything holds -- itself, another sequence, pages and a checkpoint. */
+/* Prefix reuse; see resume.h. */
 #include "runtime/step/resume.h"
 #include "runtime/step/features.h"
 #include "runtime/step/restore_point.h"
@@ -12,7 +12,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Copying another sequence, and loading from host memory, must save so many tokens more than what is there without. */
+/* Minimum number of additional tokens for which a copy of another sequence or a load from the store is worthwhile. */
 enum { WORTH_A_COPY = 32 };
 
 static bool
@@ -22,9 +22,9 @@ has_rings(const dop_sequence *s, uint32_t n)
     return rewind == DOP_PLAN_NO_RINGS || s->n_written <= n || s->n_written - n <= rewind;
 }
 
-/* How many of the tokens that are common to the sequence and a prompt stay in the states without a checkpoint. */
+/* Returns how many of the `same` common tokens remain usable without a checkpoint. */
 static uint32_t
-stays(const dop_sequence *s, uint32_t same)
+count_staying_tokens(const dop_sequence *s, uint32_t same)
 {
     uint32_t n = same < s->n_fed ? same : s->n_fed;
     if (s->model->plan.replaces && n < s->n_fed)
@@ -44,18 +44,19 @@ uint32_t
 dop_sequence_reach(dop_sequence *sequence, uint64_t seed, const uint32_t *keys, size_t most)
 {
     dop_sequence *s = sequence;
-    const uint32_t same = same_keys(s, seed, keys, most), fed = same < s->n_fed ? same : s->n_fed, n = stays(s, same);
+    const uint32_t same = same_keys(s, seed, keys, most), fed = same < s->n_fed ? same : s->n_fed,
+                   n = count_staying_tokens(s, same);
     const dop_restore_point *c = n < fed ? dop_restore_point_find(s->model, seed, keys, fed, fed) : NULL;
     return c && c->n > n ? c->n : n;
 }
 
-/* Where the states of a prompt may come from. */
+/* Source of the states for a prompt. */
 typedef struct source {
-    uint32_t n;               /* tokens that they cover */
-    dop_sequence *other;      /* to copy */
-    bool pages;               /* from pages, */
-    dop_restore_point *point; /* with a checkpoint, where there are states of one position */
-    uint32_t rows;            /* tokens in known pages */
+    uint32_t n;               /* number of tokens that it covers */
+    dop_sequence *other;      /* sequence to copy; NULL: none */
+    bool pages;               /* use pages */
+    dop_restore_point *point; /* checkpoint for the states of a single position; NULL: not needed */
+    uint32_t rows;            /* tokens in cached pages */
 } source;
 
 typedef struct search {
@@ -85,7 +86,7 @@ find_pages(search *x)
     return from;
 }
 
-/* Sequences that nothing in flight changes. */
+/* Finds the best sequence to copy, among those not in flight. */
 static source
 find_other(search *x)
 {
@@ -99,8 +100,8 @@ find_other(search *x)
         note_common(x, same);
         if (dop_step_none_has(m, o, NULL) != DOP_OK)
             continue;
-        /* A copy has no second copy of states that steps replace. */
-        const uint32_t n = m->plan.replaces && same < o->n_fed ? 0 : stays(o, same);
+        /* A copied sequence has no older version of replaced states to return to. */
+        const uint32_t n = m->plan.replaces && same < o->n_fed ? 0 : count_staying_tokens(o, same);
         if (n > best.n)
             best = (source){.n = n, .other = o};
     }
@@ -138,7 +139,7 @@ take_pages(dop_sequence *s, const source *from, const uint32_t *keys, uint64_t s
     dop_pages_keep(&m->pages, s->place, tail ? from->n - rest : from->n);
     if (tail && dop_sequence_reserve(s, from->n - rest, from->n, NULL) != DOP_OK) {
         m->pages.reused = reused;
-        return dop_sequence_empty(s, diag); /* there is no page for the rows behind the last full one */
+        return dop_sequence_empty(s, diag); /* there is no page for the rows after the last full page */
     }
     st = from->point ? dop_restore_point_take(s, from->point, tail, diag) : DOP_OK;
     if (st != DOP_OK) {
@@ -153,7 +154,7 @@ take_pages(dop_sequence *s, const source *from, const uint32_t *keys, uint64_t s
     return DOP_OK;
 }
 
-/* Goes on from host memory or files: of a plan with pages behind the known ones, else behind the sequence's own rows. */
+/* Resumes from the store: after the cached pages, or without pages after the sequence's own rows. */
 static dop_status
 take_stored(search *x, const dop_stored_load *load, dop_diag *diag, uint32_t *out_n)
 {
@@ -176,12 +177,12 @@ take_stored(search *x, const dop_stored_load *load, dop_diag *diag, uint32_t *ou
         *out_n = load->n;
     if (st == DOP_OK || st == DOP_E_DEVICE)
         return st;
-    dop_diag_clear(diag); /* there are not enough pages, or the states are not ours: everything is read */
+    dop_diag_clear(diag); /* too few pages, or states of another model: feed the whole prompt */
     return dop_sequence_empty(s, diag);
 }
 
 static dop_status
-apply(search *x, const source *from, uint32_t own, dop_diag *diag, uint32_t *out_n)
+apply_source(search *x, const source *from, uint32_t own, dop_diag *diag, uint32_t *out_n)
 {
     dop_sequence *s = x->s;
     dop_status st;
@@ -196,7 +197,7 @@ apply(search *x, const source *from, uint32_t own, dop_diag *diag, uint32_t *out
     return dop_sequence_rewind(s, own, diag);
 }
 
-/* The rows of the prompt that the sequence has in its own piece of the caches. */
+/* Returns how many rows of the prompt the sequence has in its own contiguous cache. */
 static uint32_t
 own_rows(search *x)
 {
@@ -240,7 +241,7 @@ dop_sequence_resume(dop_sequence *sequence, const dop_prompt *prompt, dop_diag *
         dop_stored_find(m, prompt->seed, x.keys, x.most, rows, best.n > 0 ? best.n + WORTH_A_COPY - 1 : 0, diag, &load);
     note_common(&x, load.known);
     if (st == DOP_OK)
-        st = load.n > 0 ? take_stored(&x, &load, diag, &out->n) : apply(&x, &best, own, diag, &out->n);
+        st = load.n > 0 ? take_stored(&x, &load, diag, &out->n) : apply_source(&x, &best, own, diag, &out->n);
     m->kept.prompts.tokens_loaded += load.n > 0 ? out->n : 0;
     m->kept.prompts.tokens_saved += out->n;
     dop_stored_load_finish(&load);
@@ -268,7 +269,7 @@ dop_sequence_reuse(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_di
     dop_resumed got = {0};
     const dop_prompt prompt = {.ids = ids,
                                .n = n,
-                               .most = n > 0 ? n - 1 : 0, /* the last token is fed in any case, for its logits */
+                               .most = n > 0 ? n - 1 : 0, /* the last token is always fed, for its logits */
                                .seed = s->prefix.seed,
                                .marks = s->prefix.marks,
                                .n_marks = s->prefix.n_marks};

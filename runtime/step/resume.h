@@ -1,12 +1,13 @@
-/* Prefix reuse: a sequence begins with as much of a prompt as anything holds -- itself, another sequence, pages and a checkpoint. */
+/* Prefix reuse: starts a sequence with the longest prefix of a prompt whose states still exist. Sources are the
+ * sequence itself, other sequences, the page pool, checkpoints and the store. */
 #ifndef DOPPLER_RUNTIME_STEP_RESUME_H
 #define DOPPLER_RUNTIME_STEP_RESUME_H
 
 #include "runtime/model/model.h"
 
-/* Makes the sequence the beginning of the prompt that any state covers; runs no step. */
+/* Sets the sequence to the longest prefix of the prompt whose states exist. Runs no step. */
 dop_status dop_sequence_resume(dop_sequence *sequence, const dop_prompt *prompt, dop_diag *diag, dop_resumed *out);
-/* How many tokens of a prompt, by its keys, the sequence itself covers when it is rewound. */
+/* Returns the number of prompt keys that the sequence itself covers after a rewind. */
 uint32_t dop_sequence_reach(dop_sequence *sequence, uint64_t seed, const uint32_t *keys, size_t most);
 
 #endif

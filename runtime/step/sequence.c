@@ -1,4 +1,4 @@
-/* Sequences: feeding, scoring, and picking the next token, where the device can with in-flight steps. */
+/* Sequences: feeding, scoring, and picking the next token; see sequence.h. */
 #include "runtime/step/sequence.h"
 #include "runtime/model/model_load.h"
 #include "runtime/model/ordering.h"
@@ -62,7 +62,7 @@ dop_model_wants(const dop_model *model, const dop_sampling *sampling)
                                                                                             : DOP_WANTS_LOGITS;
 }
 
-/* Does the decode schedule pick the next token?  If not, the host does so from logits. */
+/* True if the decode schedule picks the next token. Otherwise the host picks from logits. */
 static bool
 device_picks(const dop_sequence *s)
 {
@@ -70,8 +70,8 @@ device_picks(const dop_sequence *s)
            s->model->plan.schedules[s->model->info.decode].greedy == DOP_PICKS_NEXT;
 }
 
-/* Does the device go on from its picks?  Of a plan in parts the last one picks, and the first one waits for it; a layer that drafts is
- * given the hidden states of every step, unless its drafts do not pay. */
+/* True if the device may continue from its own picks. False for a plan in parts, whose last part picks, and while a
+ * draft layer needs the hidden states of every step. */
 static bool
 device_continues(const dop_sequence *s)
 {
@@ -111,7 +111,7 @@ dop_sequence_make_room(dop_sequence *sequence, const uint32_t *ids, size_t n, do
     return dop_sequence_settle(sequence, diag);
 }
 
-/* Appends tokens; tokens[n_fed .. n_tokens) are then not in the states yet. */
+/* Appends tokens without feeding them: tokens[n_fed .. n_tokens) are not in the states yet. */
 static dop_status
 append_tokens(dop_sequence *s, const uint32_t *ids, size_t n, dop_diag *diag)
 {
@@ -126,7 +126,7 @@ append_tokens(dop_sequence *s, const uint32_t *ids, size_t n, dop_diag *diag)
     return DOP_OK;
 }
 
-/* The sequence alone goes on from n rows at pos, which are submitted next. */
+/* Makes the sequence the only one in flight. Its next submission starts with n rows at pos. */
 static void
 go_on_from(dop_sequence *s, uint32_t pos, uint32_t n)
 {
@@ -134,8 +134,8 @@ go_on_from(dop_sequence *s, uint32_t pos, uint32_t n)
     s->model->flight.n_rows = 1;
 }
 
-/* Feeds one chunk of a prompt, the last one up to its logits.  Where the device picks from the last one, the host continues at once,
- * and dop_sequence_next waits for the pick. */
+/* Feeds one chunk of a prompt, the last one including its logits. If the device picks from the last chunk, the function
+ * does not wait; dop_sequence_next does. */
 static dop_status
 feed_chunk(dop_sequence *s, dop_diag *diag)
 {
@@ -174,7 +174,7 @@ dop_sequence_catch_up(dop_sequence *sequence, dop_diag *diag)
     return dop_step_drain(sequence->model, diag);
 }
 
-/* Reports tokens that were fed since `from`.  Cancelling when all are fed is too late. */
+/* Reports the tokens fed since `from`. A cancellation after all are fed is ignored. */
 static dop_status
 report_fed(const dop_sequence *s, uint32_t from, dop_diag *diag)
 {
@@ -193,7 +193,7 @@ dop_sequence_feed(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_dia
     if (st != DOP_OK)
         return st;
     sequence->logits = NULL;
-    sequence->model->orders.keeps = false; /* a text takes what is there when it begins */
+    sequence->model->orders.keeps = false; /* a text uses the forms that are ready when it begins */
     st = dop_sequence_keep_rings(sequence, sequence->n_fed, diag);
     dop_step_choose_chunks(sequence->model, DOP_SCHED_PREFILL, sequence->n_tokens - sequence->n_fed);
     const uint32_t from = sequence->n_fed;
@@ -223,7 +223,7 @@ dop_sequence_score(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_lo
     dop_model *m = s->model;
     if (m->no_scoring)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "the model was opened without scoring");
-    /* A pick that is not in the states yet goes first and is not scored: the caller did not feed it. */
+    /* An unfed pick is fed first and not scored, because the caller did not pass it. */
     dop_status st = dop_sequence_make_room(s, ids, n, diag);
     if (st == DOP_OK)
         st = dop_sequence_catch_up(s, diag);
@@ -270,8 +270,8 @@ dop_sequence_logprobs(const dop_sequence *sequence, uint32_t n_top, dop_diag *di
 
 /* --- picking --------------------------------------------------------------------------------------------------------- */
 
-/* Keeps steps_ahead submissions in flight, but no more than wanted and none past the context.  Where there are other sequences,
- * only what the next call needs, because their calls would drop the rest. */
+/* Keeps steps_ahead submissions in flight, but no more than wanted and none past the context. With several sequences it
+ * submits only the next step, because calls for the others would drop the rest. */
 static dop_status
 submit_ahead(dop_sequence *s, dop_diag *diag)
 {
@@ -282,15 +282,16 @@ submit_ahead(dop_sequence *s, dop_diag *diag)
         if (st != DOP_OK || m->flight.n > 0)
             return st;
     }
-    const bool one = m->n_sequences > 1 || s->masked; /* the next step's mask is not known before this one's pick */
+    const bool one = m->n_sequences > 1 || s->masked; /* the next step's mask depends on this step's pick */
     uint32_t most = one ? 1 : m->steps_ahead;
     while (m->flight.n < most) {
         uint32_t pending = m->flight.picks_asked - m->flight.picks_taken;
         uint32_t times = one ? 1 : m->steps_per_submit, room = m->plan.model->ctx - *next;
         uint32_t rewind = m->plan.model->rewind, ahead = *next + 1 - s->n_tokens;
-        if (rewind != DOP_PLAN_NO_RINGS && room > rewind - (ahead < rewind ? ahead : rewind)) /* picks may be dropped */
+        /* leave room in the sliding windows: picks may be dropped */
+        if (rewind != DOP_PLAN_NO_RINGS && room > rewind - (ahead < rewind ? ahead : rewind))
             room = rewind - (ahead < rewind ? ahead : rewind);
-        uint32_t wanted = dop_speculator_limit(s->speculator, s->wanted); /* no more than until the next drafts */
+        uint32_t wanted = dop_speculator_limit(s->speculator, s->wanted); /* do not run past the next round of drafts */
         if (wanted <= pending || room == 0)
             return DOP_OK;
         if (times > wanted - pending)
@@ -302,7 +303,7 @@ submit_ahead(dop_sequence *s, dop_diag *diag)
         uint32_t schedule = dop_step_decode_at(m, *next, times);
         const uint32_t at = *next;
         if (m->flight.n > 0 && (!dop_step_has_pages(m, m->info.decode, 1, times) || !dop_model_has(m, schedule)))
-            return DOP_OK; /* what is needed now is in flight, and nothing waits for this yet */
+            return DOP_OK; /* the step needed now is in flight; this one can wait */
         const bool first = m->flight.n == 0;
         dop_status st = dop_step_continue(m, 1, times, &schedule, diag);
         if (st != DOP_OK)
@@ -320,22 +321,23 @@ context_full(const dop_sequence *s, dop_diag *diag)
                     s->model->plan.model->ctx);
 }
 
-/* The position to feed next.  When everything is fed and the pick was dropped, because the sampling parameters changed, the last
- * token is fed again: its position gets the same values.  Replaced states are then those from before the last token (make_ready). */
+/* Returns the position to feed next. If everything is fed and the pick was dropped because sampling parameters changed,
+ * the last token is fed again with the same result. Replaced states must then be those before the last token
+ * (make_ready). */
 static uint32_t
-unfed(const dop_sequence *s)
+find_unfed_position(const dop_sequence *s)
 {
     return s->n_fed < s->n_tokens ? s->n_fed : s->n_fed - 1;
 }
 
-/* Submits steps up to the next pick, and waits for that one. */
+/* Submits steps up to the next pick, and waits for it. */
 static dop_status
 finish_pick(dop_sequence *s, dop_diag *diag)
 {
     dop_model *m = s->model;
     dop_status st;
     if (!m->flight.continues) {
-        uint32_t at = unfed(s);
+        uint32_t at = find_unfed_position(s);
         if (at == m->plan.model->ctx)
             return context_full(s, diag);
         go_on_from(s, at, 1);
@@ -347,7 +349,7 @@ finish_pick(dop_sequence *s, dop_diag *diag)
     return dop_replay_wait(&m->replay, m->flight.steps[0].ticket, diag);
 }
 
-/* Prepares a pick: drops steps in flight that are not for it, and feeds all tokens except the last one. */
+/* Prepares a pick: drops unrelated in-flight steps, and feeds all tokens except the last one. */
 static dop_status
 make_ready(dop_sequence *s, dop_diag *diag)
 {
@@ -358,7 +360,7 @@ make_ready(dop_sequence *s, dop_diag *diag)
         DOP_RETURN_IF_ERROR(dop_sequence_go_back(s, s->n_tokens - 1, diag));
     if (!m->flight.continues && !s->logits)
         DOP_RETURN_IF_ERROR(dop_sequence_keep_rings(s, s->n_fed < s->n_tokens ? s->n_fed : s->n_tokens - 1, diag));
-    /* More than the last pick is missing if feeding failed or starts again. */
+    /* More than the last pick is unfed after an error or when states were cleared. */
     while (!m->flight.continues && s->n_fed + 1 < s->n_tokens)
         DOP_RETURN_IF_ERROR(feed_chunk(s, diag));
     return DOP_OK;
@@ -369,7 +371,7 @@ next_on_device(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
 {
     dop_model *m = s->model;
     dop_status st = finish_pick(s, diag);
-    /* At most once: after that no dispatch waits for another. */
+    /* At most one retry: with barriers, steps cannot stall. */
     if (st == DOP_OK && dop_model_stalled(m, m->flight.steps[0].end) && (st = dop_model_fall_back(m, diag)) == DOP_OK &&
         (st = make_ready(s, diag)) == DOP_OK)
         st = finish_pick(s, diag);
@@ -377,26 +379,27 @@ next_on_device(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
         return st;
     uint32_t id = dop_replay_step(&m->replay)->ids[m->flight.picks_taken % DOP_STEP_RING];
     if (id >= m->plan.model->vocab) {
-        (void)dop_step_drain(m, NULL); /* steps that run ahead of it have no valid token to continue from */
+        (void)dop_step_drain(m, NULL); /* later in-flight steps have no valid token to continue from */
         return dop_step_not_finite(m, s->n_tokens - 1, diag);
     }
-    dop_step_note_version(m, s->place); /* the device has moved them on, and may do so again for the next step */
+    /* the device has advanced the replaced states, and may do so again for the next step */
+    dop_step_note_version(m, s->place);
     m->flight.picks_taken++;
     if (m->flight.picks_taken == m->flight.steps[0].end)
         dop_step_pop_ahead(m);
-    s->n_fed = s->n_tokens; /* the step that made this pick has fed what came before it */
+    s->n_fed = s->n_tokens; /* the step that made this pick has fed all earlier tokens */
     if (m->flight.n == 1)
-        dop_sequence_kept(s, s->n_fed, 0); /* the step that is left feeds this pick, and reads the states before it */
+        dop_sequence_kept(s, s->n_fed, 0); /* the remaining step feeds this pick and reads the states before it */
     *out_id = id;
     return DOP_OK;
 }
 
-/* Feeds one token with the decode schedule, up to its pick or to its logits for the host. */
+/* Feeds one token with the decode schedule. form: whether the device picks or the host gets the logits. */
 static dop_status
 decode_one(dop_sequence *s, dop_form form, dop_diag *diag)
 {
     dop_model *m = s->model;
-    const uint32_t at = unfed(s);
+    const uint32_t at = find_unfed_position(s);
     if (at == m->plan.model->ctx)
         return context_full(s, diag);
     dop_status st = dop_model_probe_at(m, at, diag);
@@ -437,13 +440,13 @@ next_on_host(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
     if (!finite)
         return dop_step_not_finite(m, s->n_fed - 1, diag);
     if (s->pick && (st = dop_sequence_own_pick(s, logits, s->n_tokens, diag, out_id)) != DOP_OK)
-        return st; /* the next call asks again */
+        return st; /* the next call tries again */
     s->picked_from = s->logits;
     s->logits = NULL;
     return DOP_OK;
 }
 
-/* By the device's pick, with nothing in flight afterwards. */
+/* Picks on the device, with nothing in flight afterwards. */
 static dop_status
 next_alone(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
 {
@@ -508,9 +511,9 @@ dop_sequence_picked(dop_sequence *sequence)
     if (s->wanted != UINT32_MAX && s->wanted > 0)
         s->wanted--;
     dop_speculator_took(s->speculator);
-    /* Of states that steps replace only the last step can be undone, so that no more than two may be under way behind the
-     * last pick, the first of which feeds it: the next one begins when its token is taken, and whoever calls meanwhile does
-     * something else.  What fails here fails again in the next call, which says so. */
+    /* Only the last step of replaced states can be undone. So at most two steps may be in flight after the last pick;
+     * the first of these feeds it. The next step is submitted here so that it runs while the caller works. Errors are
+     * ignored, because they recur in the next call. */
     if (s->model->plan.replaces && s->model->flight.continues && s->model->n_sequences == 1 && !s->masked)
         (void)submit_ahead(s, NULL);
 }
@@ -551,7 +554,7 @@ dop_sequence_set_adapters(dop_sequence *sequence, const dop_adapter_use *uses, s
     dop_status st = dop_step_none_has(m, s, diag);
     if (st == DOP_OK && (st = dop_step_drain(m, diag)) == DOP_OK)
         st = dop_sequence_settle(s, diag);
-    if (st == DOP_OK && s->n_fed > 0) /* what is cached was computed with other adapters */
+    if (st == DOP_OK && s->n_fed > 0) /* the cached states were computed with other adapters */
         st = dop_sequence_empty(s, diag);
     return st == DOP_OK ? dop_adapters_apply(s, kept, n_kept, diag) : st;
 }

@@ -1,4 +1,4 @@
-/* Masks of allowed ids: a bit for each id of the vocabulary, with a copy on the device behind the step record. */
+/* Masks of allowed token ids; see sequence_mask.h. */
 #include "runtime/step/sequence_mask.h"
 #include "plan/plan_names.h"
 #include "runtime/model/model.h"
@@ -11,15 +11,15 @@
 #include <string.h>
 
 static uint32_t
-words_of(const dop_sequence *s)
+count_mask_words(const dop_sequence *s)
 {
     return dop_div_up_u32(s->model->plan.model->vocab, 32);
 }
 
 static dop_status
-check(const dop_sequence *s, const uint32_t *mask, dop_diag *diag)
+check_mask(const dop_sequence *s, const uint32_t *mask, dop_diag *diag)
 {
-    const uint32_t n = words_of(s), rest = s->model->plan.model->vocab % 32;
+    const uint32_t n = count_mask_words(s), rest = s->model->plan.model->vocab % 32;
     for (uint32_t w = 0; w < n; w++)
         if (mask[w] & (w + 1 == n && rest ? (1u << rest) - 1 : UINT32_MAX))
             return DOP_OK;
@@ -33,13 +33,13 @@ dop_sequence_set_mask(dop_sequence *sequence, const uint32_t *mask, dop_diag *di
     DOP_DRIVE(sequence->model, diag);
     dop_sequence *s = sequence;
     dop_model *m = s->model;
-    const size_t size = words_of(s) * sizeof *mask;
+    const size_t size = count_mask_words(s) * sizeof *mask;
     if (!mask ? !s->masked : s->masked && memcmp(s->mask, mask, size) == 0)
         return DOP_OK;
     dop_status st = dop_step_none_has(m, s, diag);
     if (st == DOP_OK && mask)
-        st = check(s, mask, diag);
-    if (st == DOP_OK && (dop_step_runs(m, s) || s->speculator)) /* picks that run ahead are those of the mask before */
+        st = check_mask(s, mask, diag);
+    if (st == DOP_OK && (dop_step_runs(m, s) || s->speculator)) /* picks in flight used the old mask */
         st = dop_step_drain(m, diag);
     if (st == DOP_OK && s->speculator)
         st = dop_sequence_settle(s, diag);
@@ -80,7 +80,7 @@ dop_sequence_largest(const dop_sequence *sequence, const float *logits)
     if (!sequence->masked || best == UINT32_MAX)
         return best;
     best = UINT32_MAX;
-    for (uint32_t w = 0; w < words_of(sequence); w++)
+    for (uint32_t w = 0; w < count_mask_words(sequence); w++)
         for (uint32_t bits = sequence->mask[w]; bits != 0; bits &= bits - 1) {
             const uint32_t id = w * 32 + (uint32_t)__builtin_ctz(bits);
             if (id < vocab && (best == UINT32_MAX || logits[id] > logits[best]))

@@ -1,4 +1,4 @@
-/* Takes pages before a sequence is written, and releases them after it was rewound. */
+/* Allocates pages before a sequence is written, and releases them after it is rewound. */
 #include "runtime/step/sequence_pages.h"
 #include "runtime/model/model.h"
 #include "runtime/step/transfer.h"
@@ -25,7 +25,7 @@ dop_sequence_reserve(dop_sequence *sequence, uint32_t from, uint32_t to, dop_dia
             st = dop_transfer_copy_page(m, old, p->tables[(size_t)place * p->per + i], rows, diag);
         }
     }
-    if (st != DOP_OK) /* the tokens of the page are fed again */
+    if (st != DOP_OK) /* the page's tokens must be fed again */
         sequence->n_fed = from / p->page * p->page < sequence->n_fed ? from / p->page * p->page : sequence->n_fed;
     return st;
 }
@@ -42,7 +42,7 @@ dop_sequence_note(dop_sequence *sequence)
 {
     dop_sequence *s = sequence;
     const uint32_t *keys = dop_prefix_keys(&s->prefix, s->tokens, s->n_fed);
-    if (keys) /* else its pages are not found again */
+    if (keys) /* without keys its pages are not found again */
         dop_pages_note(&s->model->pages, s->place, s->prefix.seed, keys, s->n_fed);
 }
 

@@ -1,4 +1,4 @@
-/* Sequences as tokens and a place in the plan's states: creating, destroying, forking and rewinding them. */
+/* Creates, destroys, forks and rewinds sequences; see sequence_states.h. */
 #include "runtime/step/sequence_states.h"
 #include "plan/plan_names.h"
 #include "runtime/parts/lead/ranks.h"
@@ -79,7 +79,7 @@ dop_sequence_destroy(dop_sequence *sequence)
     dop_model *m = sequence->model;
     if (m->sequences[sequence->place] == sequence) {
         if (dop_step_runs(m, sequence))
-            (void)dop_step_drain(m, NULL); /* a lost device says so again */
+            (void)dop_step_drain(m, NULL); /* the next call reports a lost device again */
         if (dop_step_has(&m->step, sequence))
             dop_step_rollback(m);
         dop_sequence_note(sequence);
@@ -123,7 +123,7 @@ dop_sequence_keep_rings(dop_sequence *sequence, uint32_t next, dop_diag *diag)
     return lost ? dop_sequence_fall_back(sequence, next, diag) : DOP_OK;
 }
 
-/* The longest checkpoint of at most the first n tokens, for which the sequence has the rows of caches; NULL: none. */
+/* Returns the longest usable checkpoint of at most the first n tokens; NULL: none. */
 static dop_restore_point *
 checkpoint_of(dop_sequence *s, uint32_t n)
 {
@@ -179,7 +179,7 @@ dop_sequence_settle(dop_sequence *sequence, dop_diag *diag)
     return sequence->n_fed > sequence->n_tokens ? dop_sequence_go_back(sequence, sequence->n_tokens, diag) : DOP_OK;
 }
 
-/* Call before states of a sequence are changed: fails while a step is open, or one with this sequence is in flight. */
+/* Call before states of a sequence are changed. Fails while a step is open or one with this sequence is in flight. */
 static dop_status
 be_still(const dop_sequence *s, dop_diag *diag)
 {

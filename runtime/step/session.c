@@ -1,4 +1,5 @@
-/* Sequences in files: images (runtime/cache/snapshot.h) of all states of their first n_fed tokens, the rows of caches first. */
+/* Saves sequences to files: snapshots (runtime/cache/snapshot.h) of all states of their first n_fed tokens, cache rows
+ * first. */
 #include "runtime/step/sequence_pages.h"
 #include "runtime/step/sequence_states.h"
 #include "runtime/step/speculator.h"
@@ -17,7 +18,7 @@ typedef struct saver {
 } saver;
 
 static dop_status
-put(void *user, const void *bytes, size_t size, dop_diag *diag)
+put_session_bytes(void *user, const void *bytes, size_t size, dop_diag *diag)
 {
     saver *s = user;
     if (size == 0)
@@ -29,7 +30,7 @@ put(void *user, const void *bytes, size_t size, dop_diag *diag)
 }
 
 static dop_states
-states_of(const dop_sequence *s, uint32_t n)
+select_session_states(const dop_sequence *s, uint32_t n)
 {
     return (dop_states){.place = s->place, .to = n, .rows = true, .whole = true};
 }
@@ -37,19 +38,19 @@ states_of(const dop_sequence *s, uint32_t n)
 static dop_status
 write_states(saver *f, const dop_sequence *s, dop_diag *diag)
 {
-    dop_states rows = states_of(s, s->n_fed), whole = rows;
+    dop_states rows = select_session_states(s, s->n_fed), whole = rows;
     rows.whole = whole.rows = false;
-    DOP_RETURN_IF_ERROR(dop_transfer_read(s->model, &rows, put, f, diag));
-    return dop_transfer_read(s->model, &whole, put, f, diag);
+    DOP_RETURN_IF_ERROR(dop_transfer_read(s->model, &rows, put_session_bytes, f, diag));
+    return dop_transfer_read(s->model, &whole, put_session_bytes, f, diag);
 }
 
 static dop_status
-write_all(saver *f, dop_sequence *s, const void *note, size_t n_note, dop_diag *diag)
+write_session(saver *f, dop_sequence *s, const void *note, size_t n_note, dop_diag *diag)
 {
     dop_model *m = s->model;
     const uint64_t zero = 0;
     const dop_snapshot_plan plan = dop_stored_plan(m);
-    const dop_states states = states_of(s, s->n_fed);
+    const dop_states states = select_session_states(s, s->n_fed);
     dop_snapshot_head h = dop_snapshot_head_of(&plan, DOP_SNAPSHOT_ROWS | DOP_SNAPSHOT_WHOLE);
     if (n_note > INT32_MAX)
         return DOP_FAIL(diag, DOP_E_INPUT, "a note of %zu bytes", n_note);
@@ -60,25 +61,26 @@ write_all(saver *f, dop_sequence *s, const void *note, size_t n_note, dop_diag *
     h.seed = s->prefix.seed;
     h.n_marks = s->prefix.n_marks;
     h.file_size = dop_snapshot_states_at(&h) + dop_transfer_size(m, &states) + sizeof(uint64_t);
-    dop_status st = put(f, &h, sizeof h, diag);
+    dop_status st = put_session_bytes(f, &h, sizeof h, diag);
     if (st == DOP_OK)
-        st = put(f, s->tokens, s->n_tokens * sizeof *s->tokens, diag);
+        st = put_session_bytes(f, s->tokens, s->n_tokens * sizeof *s->tokens, diag);
     if (st == DOP_OK)
-        st = put(f, &zero, s->n_tokens % 2 * sizeof *s->tokens, diag);
+        st = put_session_bytes(f, &zero, s->n_tokens % 2 * sizeof *s->tokens, diag);
     _Static_assert(sizeof(dop_prefix_mark) == DOP_SNAPSHOT_MARK, "marks are written as they are");
     if (st == DOP_OK)
-        st = put(f, s->prefix.marks, s->prefix.n_marks * sizeof *s->prefix.marks, diag);
+        st = put_session_bytes(f, s->prefix.marks, s->prefix.n_marks * sizeof *s->prefix.marks, diag);
     if (st == DOP_OK)
-        st = put(f, note, n_note, diag);
+        st = put_session_bytes(f, note, n_note, diag);
     if (st == DOP_OK)
-        st = put(f, &zero, dop_align_u64(n_note, 8) - n_note, diag);
+        st = put_session_bytes(f, &zero, dop_align_u64(n_note, 8) - n_note, diag);
     if (st == DOP_OK)
         st = write_states(f, s, diag);
     uint64_t digest = XXH3_64bits_digest(f->digest);
-    return st == DOP_OK ? put(f, &digest, sizeof digest, diag) : st;
+    return st == DOP_OK ? put_session_bytes(f, &digest, sizeof digest, diag) : st;
 }
 
-/* Ensures that states can be read and written: no step is open, nothing is in flight, and the plan says where they are. */
+/* Prepares for reading and writing states: fails if a step is open or the plan does not list its states, and waits for
+ * in-flight steps. */
 static dop_status
 be_ready(dop_model *m, dop_diag *diag)
 {
@@ -89,7 +91,7 @@ be_ready(dop_model *m, dop_diag *diag)
     return DOP_OK;
 }
 
-/* A file does not say which adapters its states were computed with. */
+/* Fails for a sequence with adapters, because a file does not record which ones its states were computed with. */
 static dop_status
 check_plain(const dop_sequence *s, dop_diag *diag)
 {
@@ -125,8 +127,8 @@ dop_sequence_save(dop_sequence *sequence, const char *path, const void *note, si
     }
     if ((st = dop_out_file_open(path, diag, &f.out)) != DOP_OK)
         goto error;
-    dop_out_file_keep_private(&f.out); /* it holds a conversation */
-    st = write_all(&f, sequence, note, n_note, diag);
+    dop_out_file_keep_private(&f.out); /* the file holds a conversation */
+    st = write_session(&f, sequence, note, n_note, diag);
     dop_status closed = dop_out_file_close(&f.out, st == DOP_OK, diag);
     st = st != DOP_OK ? st : closed;
 error:
@@ -134,13 +136,13 @@ error:
     return st;
 }
 
-/* Checks everything about the file that can be checked before anything is changed. */
+/* Validates the file as far as possible before anything is changed. */
 static dop_status
 check_file(dop_sequence *s, const char *path, const dop_map *map, dop_snapshot_head *out, dop_diag *diag)
 {
     const dop_snapshot_plan plan = dop_stored_plan(s->model);
     dop_status st = dop_snapshot_check(map->data, map->size, &plan, path, diag, out);
-    const dop_states states = states_of(s, st == DOP_OK ? out->to : 0);
+    const dop_states states = select_session_states(s, st == DOP_OK ? out->to : 0);
     if (st == DOP_OK &&
         ((out->flags & DOP_SNAPSHOT_CACHED) || dop_snapshot_states_size(out) != dop_transfer_size(s->model, &states)))
         st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the saved sequence is damaged: %u tokens, %u with states",
@@ -148,9 +150,9 @@ check_file(dop_sequence *s, const char *path, const dop_map *map, dop_snapshot_h
     return st;
 }
 
-/* A copy of the note. */
+/* Copies the note, with a terminating zero. */
 static dop_status
-take_note(const dop_map *map, const dop_snapshot_head *h, dop_diag *diag, char **out_note)
+copy_session_note(const dop_map *map, const dop_snapshot_head *h, dop_diag *diag, char **out_note)
 {
     *out_note = malloc((size_t)h->n_note + 1);
     if (!*out_note)
@@ -174,7 +176,7 @@ check_pages(const dop_sequence *s, uint32_t n, dop_diag *diag)
                                         needed, p->page, free, p->n_pages);
 }
 
-/* Marks lie aligned to 8 bytes in the file. */
+/* Returns the file's marks, which are aligned to 8 bytes. */
 static const dop_prefix_mark *
 marks_of(const dop_map *map, const dop_snapshot_head *h)
 {
@@ -195,9 +197,9 @@ dop_sequence_load(dop_sequence *sequence, const char *path, dop_diag *diag, char
     if (st != DOP_OK || (st = be_ready(m, diag)) != DOP_OK || (st = dop_map_open(path, diag, &map)) != DOP_OK)
         return st;
     if ((st = check_file(s, path, &map, &h, diag)) != DOP_OK ||
-        (out_note && (st = take_note(&map, &h, diag, &note)) != DOP_OK))
+        (out_note && (st = copy_session_note(&map, &h, diag, &note)) != DOP_OK))
         goto error;
-    /* Before anything is changed: are there enough pages, counting those that the sequence will release? */
+    /* Check for enough pages before any change, counting those that the sequence will release. */
     if ((st = check_pages(s, h.to, diag)) != DOP_OK)
         goto error;
     dop_speculator_forget(s->speculator);
@@ -205,7 +207,7 @@ dop_sequence_load(dop_sequence *sequence, const char *path, dop_diag *diag, char
     if ((st = dop_sequence_empty(s, diag)) != DOP_OK || (st = dop_sequence_reserve(s, 0, h.to, diag)) != DOP_OK ||
         (st = dop_prefix_set(&s->prefix, h.seed, marks_of(&map, &h), h.n_marks, diag)) != DOP_OK)
         goto error;
-    const dop_states states = states_of(s, h.to);
+    const dop_states states = select_session_states(s, h.to);
     if ((st = dop_stored_write(m, &states, map.data + dop_snapshot_states_at(&h), diag)) != DOP_OK)
         goto error;
     memcpy(s->tokens, map.data + sizeof h, h.n_tokens * sizeof *s->tokens);

@@ -12,12 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A pick is in doubt when the logits of the best two ids are closer than this multiple of the largest difference seen between
- * schedules.  Differences of single ids are a few times smaller than the largest one over a vocabulary. */
+/* A pick is ambiguous if the margin between the two best logits is smaller than this multiple of the largest difference
+ * seen between schedules. Differences of single ids are a few times smaller than the maximum over a vocabulary. */
 static const double doubt = 1.25;
-/* Until so many rows were compared, picks closer than this share of their standard deviation are in doubt in any case, and one
- * of so many rounds is compared even if nothing is in doubt: where rows are rounded to 8 bits, two schedules agree to the last
- * bits in some steps, and in others they differ by up to a tenth of the deviation. */
+/* Until FIRST_COMPARED rows are compared, picks with a margin below at_first standard deviations are also ambiguous. In
+ * addition, one round in COMPARED_OF is verified even if no pick is ambiguous. With activations rounded to 8 bits, two
+ * schedules agree to the last bits in some steps, and differ by a tenth of the deviation in others. */
 enum { FIRST_COMPARED = 3, COMPARED_OF = 64 };
 static const double at_first = 0.25;
 
@@ -109,39 +109,40 @@ dop_sequence_speculation_counts(const dop_sequence *sequence)
 
 /* --- one round ------------------------------------------------------------------------------------------------------- */
 
-/* The number of drafts that pays most, within the plan's schedules, the context, and what will still be asked for. */
+/* Returns the draft count that pays most, within the plan's schedules, the context, and the number of tokens still
+ * requested. */
 static uint32_t
-choose_length(const dop_sequence *s, uint32_t unfed)
+choose_draft_length(const dop_sequence *s, uint32_t unfed)
 {
     const dop_speculator *p = s->speculator;
     uint32_t most = dop_model_max_rows_of_several(s->model) - unfed, room = s->model->plan.model->ctx - s->n_tokens;
     const uint32_t copies = s->model->plan.model->state_copies;
     bool pays;
-    if (s->model->plan.replaces && copies > unfed + 1) /* a version of the states after each row */
+    if (s->model->plan.replaces && copies > unfed + 1) /* allow one version of the states per row */
         most = most < copies - 1 - unfed ? most : copies - 1 - unfed;
     most = most < p->most ? most : p->most;
     most = most < room ? most : room;
-    most = s->wanted == UINT32_MAX || most < s->wanted ? most : s->wanted - 1; /* the last one comes without a draft */
+    most = s->wanted == UINT32_MAX || most < s->wanted ? most : s->wanted - 1; /* the last token needs no draft */
     return most > 0 ? dop_draft_policy_length(&p->policy, unfed, most, &pays) : 0;
 }
 
-/* The result of a row: its pick, and whether the draft was right. */
+/* Judgement of one row: its pick, and whether it confirms the draft. */
 typedef struct verdict {
     bool accepted;
-    bool given; /* a token was picked; false: the logits are doubtful, or not finite */
+    bool given; /* a token was picked; false: the pick is ambiguous, or the logits are not finite */
     uint32_t id;
 } verdict;
 
-/* The rows of a round whose picks are judged. */
+/* Rows of a round whose picks are judged. */
 typedef struct judged {
     const float *logits; /* [rows of the step, vocab] */
-    uint32_t first;      /* the row from which the first pick is */
+    uint32_t first;      /* row of the first pick */
     uint32_t schedule;
-    bool by_device; /* the step record has the picks, and logits are not for the host */
+    bool by_device; /* the step record has the picks; the host has no logits */
 } judged;
 
 static double
-deviation(const float *x, uint32_t n)
+find_deviation(const float *x, uint32_t n)
 {
     double sum = 0, squares = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -151,42 +152,43 @@ deviation(const float *x, uint32_t n)
     return sqrt(fmax(squares / n - sum / n * (sum / n), 0));
 }
 
-/* Is the round one of those whose first row is compared with a step for one token, whatever its logits are? */
+/* True if the first row of this round is verified with a single-token step, even if its pick is not ambiguous. */
 static bool
-compares(const dop_speculator *p)
+compares_round(const dop_speculator *p)
 {
     return p->counts.steps % COMPARED_OF == COMPARED_OF - 1;
 }
 
-/* Would a step for one token make the same pick?  margin: by how much the logits of a row speak for it. */
+/* True if a single-token step would certainly make the same pick. margin: difference between the two best logits of the
+ * row. */
 static bool
 is_certain(dop_sequence *s, const float *row, float margin)
 {
     dop_drift *d = &s->model->drift;
     double least = doubt * d->apart;
     if (d->n_compared < FIRST_COMPARED) {
-        d->spread =
-            d->spread > 0 ? d->spread : deviation(row, s->model->plan.model->vocab); /* it takes longer than the pick */
+        /* computed once, because it takes longer than the pick */
+        d->spread = d->spread > 0 ? d->spread : find_deviation(row, s->model->plan.model->vocab);
         least = fmax(least, at_first * d->spread);
     }
-    return !compares(s->speculator) && (double)margin > least;
+    return !compares_round(s->speculator) && (double)margin > least;
 }
 
-/* Does the device pick from the rows of a round?  Not where a row is compared whatever its logits are, or the deviation of logits is not
- * known, because the host then needs them. */
+/* True if the device picks from the rows of a round. False if the host needs logits: to verify a row, or to measure the
+ * standard deviation. */
 static bool
 device_judges(const dop_sequence *s, uint32_t schedule)
 {
     const dop_model *m = s->model;
-    return dop_sequence_wants(s) == DOP_WANTS_PICK && !m->ranks && m->drift.spread > 0 && !compares(s->speculator) &&
-           m->plan.schedules[schedule].greedy == DOP_PICKS_EACH;
+    return dop_sequence_wants(s) == DOP_WANTS_PICK && !m->ranks && m->drift.spread > 0 &&
+           !compares_round(s->speculator) && m->plan.schedules[schedule].greedy == DOP_PICKS_EACH;
 }
 
-/* A draft is right when the pick is the same.  The noise of a draw depends on the seed, the position and the id alone, so that a
- * draft model that draws with the same seed draws the same token where the two distributions agree (Daliri et al. 2024,
- * https://arxiv.org/abs/2408.07978), and a text does not depend on which tokens were drafts. */
+/* Judges row i. A draft is accepted if the pick is the same token. The noise of a draw depends only on the seed, the
+ * position and the id. A draft model with the same seed therefore draws the same token where the distributions agree
+ * (Daliri et al. 2024, https://arxiv.org/abs/2408.07978), and the text does not depend on the drafts. */
 static dop_status
-judge(dop_sequence *s, const judged *rows, uint32_t i, dop_diag *diag, verdict *out)
+judge_row(dop_sequence *s, const judged *rows, uint32_t i, dop_diag *diag, verdict *out)
 {
     const float *row = rows->logits + (size_t)(rows->first + i) * s->model->plan.model->vocab;
     dop_speculator *p = s->speculator;
@@ -224,8 +226,8 @@ judge(dop_sequence *s, const judged *rows, uint32_t i, dop_diag *diag, verdict *
     return st;
 }
 
-/* Sets the states to those of tokens that are right, the first `right` of n rows.  States that steps replace may have nothing in
- * between: then they return to those from before the step. */
+/* Sets the states to those after the first `right` of n rows. If replaced states have no version in between, they
+ * return to those before the step. */
 static void
 keep_states(dop_sequence *s, uint32_t schedule, uint32_t first, uint32_t n, uint32_t right)
 {
@@ -238,9 +240,9 @@ keep_states(dop_sequence *s, uint32_t schedule, uint32_t first, uint32_t n, uint
     dop_sequence_kept(s, kept > 0 ? first + kept - 1 : UINT32_MAX, kept > 0 ? kept - 1 : 0);
 }
 
-/* The schedules of a round of n rows: by barriers, and the better ordering, for which a probe may run. */
+/* Chooses the schedules of a round of n rows: with barriers, and in the best ordering, which may run a probe. */
 static dop_status
-choose_schedule(dop_model *m, uint32_t n, dop_diag *diag, uint32_t *out_barriers, uint32_t *out_best)
+choose_round_schedule(dop_model *m, uint32_t n, dop_diag *diag, uint32_t *out_barriers, uint32_t *out_best)
 {
     *out_barriers = dop_model_schedule_for(m, DOP_SCHED_ROWS, n);
     if (*out_barriers == UINT32_MAX)
@@ -248,16 +250,16 @@ choose_schedule(dop_model *m, uint32_t n, dop_diag *diag, uint32_t *out_barriers
     return dop_model_order_rows(m, *out_barriers, diag, out_best);
 }
 
-/* Runs the tokens that are not fed yet together with the drafts, and judges these.  Sets tokens[n_tokens .. known), and what
- * *round says except times.  *out_choosing_ms: the time that choosing the ordering took, where perhaps a probe ran. */
+/* Runs a round: the unfed tokens together with the drafts, which it then judges. Sets tokens[n_tokens .. known) and all
+ * of *round except the times. *out_choosing_ms: time to choose the ordering, including a probe. */
 static dop_status
-run_round(dop_sequence *s, dop_diag *diag, dop_draft_round *round, double *out_choosing_ms)
+run_draft_round(dop_sequence *s, dop_diag *diag, dop_draft_round *round, double *out_choosing_ms)
 {
     dop_speculator *p = s->speculator;
     dop_model *m = s->model;
     uint32_t first = s->n_fed, unfed = s->n_tokens - first, n = unfed + p->n_drafts, accepted = 0, barriers, schedule;
     const double start = p->now_ms();
-    dop_status st = choose_schedule(m, n, diag, &barriers, &schedule);
+    dop_status st = choose_round_schedule(m, n, diag, &barriers, &schedule);
     *out_choosing_ms = p->now_ms() - start;
     if (st != DOP_OK)
         return st;
@@ -265,7 +267,7 @@ run_round(dop_sequence *s, dop_diag *diag, dop_draft_round *round, double *out_c
     const bool by_device = device_judges(s, schedule);
     const dop_form form = by_device ? DOP_FORM_FULL : DOP_FORM_READ;
     st = dop_step_finish(s, n, first, form, &schedule, diag);
-    if (st == DOP_E_FULL && schedule != barriers) { /* which may write one position more */
+    if (st == DOP_E_FULL && schedule != barriers) { /* the persistent schedule may write one more position */
         dop_diag_clear(diag);
         schedule = barriers;
         st = dop_step_finish(s, n, first, form, &schedule, diag);
@@ -276,7 +278,7 @@ run_round(dop_sequence *s, dop_diag *diag, dop_draft_round *round, double *out_c
     verdict v = {.accepted = true};
     p->known = s->n_tokens;
     for (uint32_t i = 0; i <= p->n_drafts && v.accepted; i++) {
-        st = judge(s, &rows, i, diag, &v);
+        st = judge_row(s, &rows, i, diag, &v);
         if (st != DOP_OK || !v.given)
             break;
         accepted += v.accepted;
@@ -293,14 +295,16 @@ run_round(dop_sequence *s, dop_diag *diag, dop_draft_round *round, double *out_c
     /* A row without a pick must be run again. */
     keep_states(s, schedule, first, n, unfed + accepted - (v.given && st == DOP_OK ? 0 : 1));
     p->fed = s->n_fed;
-    if (!m->plan.replaces && s->n_fed > s->n_tokens) /* the other functions must not see tokens that were not taken */
+    /* other functions must not use tokens that were not returned yet */
+    if (!m->plan.replaces && s->n_fed > s->n_tokens)
         s->n_fed = s->n_tokens;
     return st;
 }
 
-/* Records how far the logits of a row differ from those of a single step.  What all differ by does not change a pick. */
+/* Records how much the logits of the ambiguous row differ from those of a single step. A common offset is subtracted,
+ * because it does not change the pick. */
 static void
-compare(dop_sequence *s)
+compare_picked_logits(dop_sequence *s)
 {
     dop_speculator *p = s->speculator;
     dop_model *m = s->model;
@@ -317,7 +321,7 @@ compare(dop_sequence *s)
     m->drift.n_compared++;
 }
 
-/* Makes a pick that was in doubt by a step of one row, and compares the logits of both steps. */
+/* Repeats an ambiguous pick with a single-row step, and compares the logits of both steps. */
 static dop_status
 pick_again(dop_sequence *s, dop_diag *diag, bool *out_taken, uint32_t *out_id)
 {
@@ -331,13 +335,13 @@ pick_again(dop_sequence *s, dop_diag *diag, bool *out_taken, uint32_t *out_id)
         return st;
     s->tokens[s->n_tokens++] = *out_id;
     if (same_place)
-        compare(s);
+        compare_picked_logits(s);
     return DOP_OK;
 }
 
 /* --- dop_sequence_next ----------------------------------------------------------------------------------------------- */
 
-/* Takes the next token that a round has made. */
+/* Returns the next token that a round has made. */
 static void
 take_known(dop_sequence *s, uint32_t *out_id)
 {
@@ -346,7 +350,8 @@ take_known(dop_sequence *s, uint32_t *out_id)
     s->n_fed = s->model->plan.replaces || p->fed < s->n_tokens ? p->fed : s->n_tokens;
 }
 
-/* Is a round possible now?  If not, the next token comes without one, and device steps may run ahead until then. */
+/* True if a round is possible now. If not, the next token comes without drafts, and sets how many steps may run ahead
+ * until the next round. */
 static bool
 is_time(dop_sequence *s)
 {
@@ -381,12 +386,12 @@ try_round(dop_sequence *s, dop_diag *diag)
     if (st != DOP_OK)
         return st;
     uint32_t unfed = s->n_tokens - s->n_fed, most = dop_model_max_rows_of_several(s->model);
-    if (unfed == 0 || unfed >= most) /* a dropped pick, or states that begin again */
+    if (unfed == 0 || unfed >= most) /* the pick was dropped, or the states start again */
         return DOP_OK;
-    p->n_drafts = choose_length(s, unfed);
+    p->n_drafts = choose_draft_length(s, unfed);
     const dop_pages *pages = &s->model->pages;
     if (dop_pages_missing(pages, s->place, s->n_fed, s->n_tokens + p->n_drafts) > dop_pages_available(pages))
-        return DOP_OK; /* a step of one token may still have room */
+        return DOP_OK; /* a single-token step may still fit */
     const double ready = p->now_ms();
     if (p->n_drafts > 0)
         st = dop_drafts_make(s, p->n_drafts, diag);
@@ -394,7 +399,7 @@ try_round(dop_sequence *s, dop_diag *diag)
     if (st != DOP_OK || (p->n_drafts == 0 && unfed == 1))
         return st;
     double choosing_ms;
-    if ((st = run_round(s, diag, &round, &choosing_ms)) != DOP_OK || p->n_drafts == 0)
+    if ((st = run_draft_round(s, diag, &round, &choosing_ms)) != DOP_OK || p->n_drafts == 0)
         return st;
     round.draft_ms = drafted - ready;
     round.step_ms = p->now_ms() - start - round.draft_ms - choosing_ms;
@@ -402,9 +407,9 @@ try_round(dop_sequence *s, dop_diag *diag)
     return DOP_OK;
 }
 
-/* *out_taken: *out_id is the next token, which is part of the sequence already. */
+/* Tries to get the next token by speculation. *out_taken: true if *out_id is set and appended to the sequence. */
 static dop_status
-speculate(dop_sequence *s, dop_diag *diag, bool *out_taken, uint32_t *out_id)
+speculate_token(dop_sequence *s, dop_diag *diag, bool *out_taken, uint32_t *out_id)
 {
     dop_speculator *p = s->speculator;
     *out_taken = false;
@@ -425,7 +430,7 @@ speculate(dop_sequence *s, dop_diag *diag, bool *out_taken, uint32_t *out_id)
         take_known(s, out_id);
     else if (p->again)
         st = pick_again(s, diag, out_taken, out_id);
-    return st; /* nothing given: logits that are not finite, as a step without drafts says */
+    return st; /* no token: if the logits are not finite, the step without drafts reports it */
 }
 
 dop_status
@@ -435,14 +440,14 @@ dop_sequence_next(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
     DOP_DRIVE(sequence->model, diag);
     const bool logprobs = sequence->sampler.params.logprobs;
     dop_speculator *p = sequence->masked || logprobs ? NULL : sequence->speculator;
-    bool taken = false, made = sequence->logits; /* by feeding */
+    bool taken = false, made = sequence->logits; /* feeding computed the logits */
     double start = p ? p->now_ms() : 0;
     dop_status st = dop_sequence_may_pick(sequence, diag);
     if (st == DOP_OK && logprobs && sequence->n_fed > sequence->n_tokens &&
         (st = dop_step_drain(sequence->model, diag)) == DOP_OK)
-        st = dop_sequence_settle(sequence, diag); /* drafts from before they were wanted */
+        st = dop_sequence_settle(sequence, diag); /* drop drafts from before logprobs were requested */
     if (st == DOP_OK && p)
-        st = speculate(sequence, diag, &taken, out_id);
+        st = speculate_token(sequence, diag, &taken, out_id);
     if (st == DOP_OK && !taken) {
         st = dop_sequence_pick(sequence, diag, out_id);
         if (st == DOP_OK && p && !made)

@@ -56,9 +56,9 @@ dop_ngrams_init(dop_ngrams *ngrams, uint32_t n, uint32_t ctx, dop_diag *diag)
     return ngrams->ends ? DOP_OK : DOP_NO_MEMORY(diag);
 }
 
-/* FNV-1a over the n tokens before `end`. */
+/* Returns an FNV-1a hash of the n tokens before `end`. */
 static uint32_t
-hash_of(const dop_ngrams *g, const uint32_t *tokens, uint32_t end)
+hash_ngram(const dop_ngrams *g, const uint32_t *tokens, uint32_t end)
 {
     uint32_t h = 2166136261u;
     for (uint32_t i = end - g->n; i < end; i++)
@@ -66,7 +66,7 @@ hash_of(const dop_ngrams *g, const uint32_t *tokens, uint32_t end)
     return (h ^ h >> 15) & g->mask;
 }
 
-/* The text may have changed since an entry was made, so that entries are hints: what they lead to is compared. */
+/* Entries are only hints, because the text may have changed since: the n-grams are compared. */
 uint32_t
 dop_ngrams_find(dop_ngrams *ngrams, const uint32_t *tokens, uint32_t n)
 {
@@ -76,9 +76,9 @@ dop_ngrams_find(dop_ngrams *ngrams, const uint32_t *tokens, uint32_t n)
     if (g->n_indexed > n)
         g->n_indexed = n;
     for (uint32_t end = g->n_indexed > g->n ? g->n_indexed : g->n; end < n; end++)
-        g->ends[hash_of(g, tokens, end)] = end;
+        g->ends[hash_ngram(g, tokens, end)] = end;
     g->n_indexed = n;
-    uint32_t end = g->ends[hash_of(g, tokens, n)];
+    uint32_t end = g->ends[hash_ngram(g, tokens, n)];
     bool same = end >= g->n && end < n && memcmp(tokens + end - g->n, tokens + n - g->n, g->n * sizeof *tokens) == 0;
     return same ? end : 0;
 }

@@ -22,12 +22,13 @@ schedule_cap(const dop_model *m, uint32_t schedule)
 enum { MOST_SIZES = 64 };
 
 static const dop_chunk_costs *
-costs_of(const dop_model *m)
+find_chunk_costs(const dop_model *m)
 {
     return m->device.info.caps.cpu ? NULL : &m->plan.profiles[m->info.profile].chunks;
 }
 
-/* The sizes of steps for tokens of a kind, and their schedules.  Decode is the schedule for one token of every kind. */
+/* Lists the step sizes for tokens of a kind, with their schedules. Decode is the single-token schedule of every
+ * kind. */
 static size_t
 sizes_of(const dop_model *m, uint32_t kind, dop_chunk_size sizes[MOST_SIZES], uint32_t schedules[MOST_SIZES])
 {
@@ -49,13 +50,13 @@ dop_step_choose_chunks(dop_model *model, uint32_t kind, size_t n)
     dop_chunk_size sizes[MOST_SIZES];
     uint32_t chunks[MOST_SIZES], schedules[MOST_SIZES];
     size_t n_chunks = 0;
-    if (!m->ranks || m->max_chunk > 0) /* their size was set by an option */
+    if (!m->ranks || m->max_chunk > 0) /* an option has set the chunk size */
         return;
     m->ranks->max_chunk = 0;
     for (size_t i = 0, n_sizes = sizes_of(m, kind, sizes, schedules); i < n_sizes; i++)
         if (sizes[i].most > 1)
             chunks[n_chunks++] = sizes[i].most;
-    m->ranks->max_chunk = dop_chunks_best(costs_of(m), chunks, n_chunks, n, m->ranks->wire->n);
+    m->ranks->max_chunk = dop_chunks_best(find_chunk_costs(m), chunks, n_chunks, n, m->ranks->wire->n);
 }
 
 void
@@ -64,7 +65,7 @@ dop_step_choose(const dop_model *model, uint32_t kind, size_t n, uint32_t *out_s
     dop_chunk_size sizes[MOST_SIZES];
     uint32_t schedules[MOST_SIZES];
     const size_t n_sizes = sizes_of(model, kind, sizes, schedules),
-                 next = dop_chunks_next(costs_of(model), sizes, n_sizes, n);
+                 next = dop_chunks_next(find_chunk_costs(model), sizes, n_sizes, n);
     *out_schedule = schedules[next];
     *out_take = n < sizes[next].most ? (uint32_t)n : sizes[next].most;
 }
@@ -109,7 +110,7 @@ dop_step_choose_rows(const dop_sequence *sequence, uint32_t kind, uint32_t end, 
         *out_take = take;
         return DOP_OK;
     }
-    /* The rows that are to be together begin here: a larger schedule, if there is one. */
+    /* A group of rows that must be in one step begins here: find a larger schedule. */
     for (uint32_t more = *out_take + 1; more <= n; more++) {
         const uint32_t schedule = dop_model_schedule_for(s->model, kind, more);
         if (schedule == UINT32_MAX || more > schedule_cap(s->model, schedule))
@@ -125,17 +126,17 @@ dop_step_choose_rows(const dop_sequence *sequence, uint32_t kind, uint32_t end, 
                     "larger `chunks`");
 }
 
-/* In a step that stalls, late kernels may see and write the next position, which the last position of the context does not
- * have. */
+/* In a stalled step, late kernels may read and write one more position, which does not exist at the end of the
+ * context. */
 uint32_t
 dop_step_decode_at(const dop_model *model, uint32_t pos, uint32_t n)
 {
     return model->plan.model->ctx - pos > n ? model->info.decode : model->orders.decode[DOP_ORDER_BARRIERS];
 }
 
-/* Submits what is in the step record. */
+/* Submits the contents of the step record. */
 static dop_status
-submit(dop_model *m, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag, uint64_t *out_ticket)
+submit_step_record(dop_model *m, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag, uint64_t *out_ticket)
 {
     dop_status st = dop_model_need(m, schedule, diag);
     if (st == DOP_OK)
@@ -254,18 +255,19 @@ dop_step_issue(dop_model *model, const dop_sequence_rows *rows, uint32_t n, dop_
         dop_sequence *s = rows[k].sequence;
         const uint32_t end = rows[k].pos + rows[k].n + more;
         s->n_written = end > s->n_written ? end : s->n_written;
-        dop_sequence_kept(s, UINT32_MAX, 0); /* the step writes the other copy of states that it replaces */
+        dop_sequence_kept(s, UINT32_MAX, 0); /* the step writes the other copy of replaced states */
     }
     if (!io->own)
         write_record(m, rows, n, io->continued);
     if (m->pictures.taken && (st = dop_features_write(m, io->schedule, rows, n, !io->own, diag)) != DOP_OK)
         return st;
-    st = submit(m, io->schedule, io->form, more + 1, diag, &io->ticket);
+    st = submit_step_record(m, io->schedule, io->form, more + 1, diag, &io->ticket);
     io->pick_end = m->flight.picks_asked;
     return st;
 }
 
-/* Did a step that has ended stall?  Of a schedule of several rows only the flag tells, perhaps that of the step after it. */
+/* True if a finished step has stalled. A multi-row schedule sets only a flag, which the following step may have set
+ * instead. */
 static bool
 has_stalled(const dop_model *m, const dop_issue *issue)
 {
@@ -277,7 +279,7 @@ has_stalled(const dop_model *m, const dop_issue *issue)
 }
 
 static dop_status
-wait(dop_model *m, uint64_t ticket, dop_diag *diag)
+wait_for_step(dop_model *m, uint64_t ticket, dop_diag *diag)
 {
     DOP_RETURN_IF_ERROR(dop_step_pass(m, ticket, diag));
     return dop_step_take(m, diag);
@@ -289,7 +291,7 @@ dop_step_collected(dop_model *model, dop_sequence_rows *rows, uint32_t n, const 
     model->flight.picks_taken = issue->pick_end;
     for (uint32_t k = 0; k < n; k++) {
         rows[k].versions = dop_step_versions(model, issue->schedule, rows[k].n);
-        /* as a kernel that picks has done already */
+        /* Mirrors the update that the pick kernel has made on the device. */
         dop_step_move_states(model, rows[k].sequence->place, (int32_t)rows[k].versions);
         rows[k].ran = true;
     }
@@ -299,13 +301,13 @@ dop_status
 dop_step_collect(dop_model *model, dop_sequence_rows *rows, uint32_t n, dop_issue *io, dop_diag *diag)
 {
     dop_model *m = model;
-    dop_status st = wait(m, io->ticket, diag);
+    dop_status st = wait_for_step(m, io->ticket, diag);
     if (st == DOP_OK && has_stalled(m, io) && (st = dop_model_fall_back(m, diag)) == DOP_OK) {
         const dop_plan_schedule *s = &m->plan.schedules[io->schedule];
         io->schedule = dop_model_schedule_for(m, s->kind, s->max_rows);
         io->own = io->continued = false;
         if ((st = dop_step_issue(m, rows, n, io, diag)) == DOP_OK)
-            st = wait(m, io->ticket, diag);
+            st = wait_for_step(m, io->ticket, diag);
     }
     if (st == DOP_OK)
         dop_step_collected(m, rows, n, io);
@@ -318,7 +320,7 @@ dop_step_finish(dop_sequence *sequence, uint32_t n, uint32_t pos, dop_form form,
     dop_model *m = sequence->model;
     dop_sequence_rows rows = {.sequence = sequence, .pos = pos, .n = n};
     dop_issue run = {.schedule = *io_schedule, .form = form};
-    if (dop_step_started(m)) /* answers would belong to those steps */
+    if (dop_step_started(m)) /* the results would belong to the started steps */
         return DOP_FAIL(diag, DOP_E_USAGE, "steps of several groups are under way");
     dop_status st = dop_step_issue(m, &rows, 1, &run, diag);
     if (st == DOP_OK)

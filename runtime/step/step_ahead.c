@@ -1,11 +1,9 @@
-/* In-flight steps that the device makes by itself: each begins with the picks of the step before, so that it can be submitted before
- * the host has seen them.  dop_sequence_next makes such steps for one sequence (sequence.c), and dop_step_run for the same
- * sequences from step to step, each with one row.  model->flight is the queue of both, and steps that are not taken are dropped here.
+/* In-flight steps that the device continues by itself; see step_ahead.h.
  *
- * When dop_step_run sees that the tokens of its rows are the picks of the last committed step, it submits the following step before
- * it waits for its own, or, where steps replace states, when its own is committed, because only one step can be undone.
- * The next call finds its rows in flight if the caller goes on with the picks.  Sequences that the call leaves out are dropped from
- * the in-flight step, as if they had never been in it.  A call that wants anything else drops the whole in-flight step. */
+ * If the rows of dop_step_run are the picks of the last committed step, it submits the following step before it waits
+ * for its own. With replaced states it does so only at the commit, because only one step can be undone. The next call
+ * finds its rows in flight if the caller continues with the picks. Sequences that the call leaves out are dropped from
+ * the in-flight step as if they had never been in it. Any other call drops the whole in-flight step. */
 #include "runtime/step/step_ahead.h"
 #include "runtime/model/model_load.h"
 #include "runtime/model/ordering.h"
@@ -15,7 +13,7 @@
 
 #include <string.h>
 
-/* The rings of a plan must be able to lose this many positions: those of two steps, and one that a stalled step may write. */
+/* Minimum number of positions that the sliding windows can lose: two steps, plus one that a stalled step may write. */
 enum { LEAST_REWIND = 4 };
 
 bool
@@ -33,7 +31,8 @@ dop_step_rows_run(const dop_model *model)
     return model->flight.by_rows && model->flight.n > 0;
 }
 
-/* Afterwards the last token may be missing from the states.  A stall can only have damaged positions that do not count as fed. */
+/* Afterwards the last token may be missing from the states. A stall can have damaged only positions that do not count
+ * as fed. */
 dop_status
 dop_step_drain(dop_model *model, dop_diag *diag)
 {
@@ -53,7 +52,7 @@ dop_step_drain(dop_model *model, dop_diag *diag)
         dop_sequence *s = m->flight.rows[i].sequence;
         if (m->flight.by_rows && m->step.n_rows == 0)
             dop_sequence_trim(s);
-        /* The first of them has fed the last token; a second one wrote to the copy that is not current. */
+        /* The first in-flight step has fed the last token; a second one wrote to the copy that is not current. */
         if (!m->flight.by_rows && steps > 0 && m->plan.replaces) {
             dop_step_move_states(m, s->place, 1);
             s->n_fed = s->n_tokens;
@@ -80,7 +79,7 @@ dop_sequence_way(const dop_sequence *sequence)
     };
 }
 
-/* May another step follow the step that writes the sequence's position n_tokens? */
+/* True if another step may follow the step that writes the sequence's position n_tokens. */
 static bool
 may_continue(const dop_sequence *s)
 {
@@ -157,7 +156,7 @@ dop_step_continue_rows(dop_model *model, uint32_t n_rows)
     uint32_t schedule = o->run.schedule;
     if (m->plan.schedules[schedule].kind == DOP_SCHED_DECODE) {
         schedule = dop_step_decode_at(m, first->n_tokens + 1, 1);
-        if (dop_model_probes_next(m, first->n_tokens + 1)) /* with nothing in flight */
+        if (dop_model_probes_next(m, first->n_tokens + 1)) /* a probe needs an empty queue */
             return;
     }
     for (uint32_t i = 0; i < n_rows; i++)
@@ -178,7 +177,7 @@ dop_step_continue_rows(dop_model *model, uint32_t n_rows)
     m->flight.by_rows = true;
 }
 
-/* The index of the sequence in flight.rows[]; flight.n_rows: it has no row. */
+/* Returns the index of the sequence in flight.rows[], trying `likely` first; flight.n_rows if it has no row. */
 static uint32_t
 runner_of(const dop_model *m, const dop_sequence *s, uint32_t likely)
 {
@@ -253,7 +252,8 @@ dop_step_drop_rest(dop_model *model)
     m->flight.picks_taken = m->flight.picks_asked;
 }
 
-/* --- committing and dropping a step that was run ------------------------------------------------------------------------ */
+/* --- commit and rollback of an open step
+ * ------------------------------------------------------------------------------ */
 
 void
 dop_step_commit(dop_model *model)
@@ -279,7 +279,7 @@ dop_step_commit(dop_model *model)
     for (uint32_t i = 0; i < o->n_sequences; i++) {
         dop_sequence *s = o->of[i].sequence;
         const uint32_t kept = o->of[i].n - o->of[i].dropped;
-        /* A step in flight writes its hidden states in the place of this one's. */
+        /* An in-flight step overwrites this step's hidden states. */
         if (n > 0 && model->flight.n == 0 &&
             dop_head_keep(s, o->run.schedule, o->first[i], o->of[i].pos, kept, NULL) != DOP_OK)
             dop_head_destroy(s);
@@ -291,7 +291,7 @@ dop_step_commit(dop_model *model)
             if (!each)
                 continue;
         }
-        if (ahead || kept == 0) /* the step in flight writes the other copy */
+        if (ahead || kept == 0) /* the in-flight step writes the other copy */
             dop_sequence_kept(s, UINT32_MAX, 0);
         else if (o->of[i].versions == o->of[i].n)
             dop_sequence_kept(s, s->n_tokens + kept - 1, kept - 1);
@@ -312,14 +312,14 @@ dop_step_keep(dop_model *model, const dop_sequence *sequence, uint32_t n)
             o->of[k].dropped = o->of[k].n - n;
 }
 
-/* Later steps write the rows' positions again, and replaced states still have a copy from before. */
+/* The rows' positions need no cleanup: later steps write them again, and replaced states have an older copy. */
 void
 dop_step_rollback(dop_model *model)
 {
     if (dop_driver_is_forked(&model->loader.driver))
         return;
     dop_open_step *o = &model->step;
-    if (model->flight.by_rows && !model->device.lost) /* what follows the step */
+    if (model->flight.by_rows && !model->device.lost) /* drop the in-flight step that continues this one */
         (void)dop_step_drain(model, NULL);
     for (uint32_t i = 0; i < o->n_sequences; i++) {
         if (o->of[i].ran)

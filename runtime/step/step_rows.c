@@ -1,4 +1,4 @@
-/* Steps of rows that the caller gives, and later commits or rolls back (step_ahead.c). */
+/* Steps of rows that the caller chooses, and later commits or rolls back (step_ahead.c). */
 #include "runtime/step/step_rows.h"
 #include "plan/plan_names.h"
 #include "runtime/model/model_used.h"
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The smallest schedule for n rows of one sequence; schedules for rows of several sequences can take those too. */
+/* Returns the smallest schedule for n rows of one sequence. Schedules for rows of several sequences also qualify. */
 static uint32_t
 smallest_of_one(const dop_model *m, bool inner, uint32_t n)
 {
@@ -28,25 +28,25 @@ smallest_of_one(const dop_model *m, bool inner, uint32_t n)
 }
 
 static uint32_t
-most_rows(const dop_model *m, uint32_t kind)
+count_most_rows(const dop_model *m, uint32_t kind)
 {
     uint32_t n;
     const uint32_t *of = dop_used_of(&m->used, kind, DOP_ORDER_BARRIERS, &n);
-    return n > 0 ? m->plan.schedules[of[n - 1]].max_rows : 1; /* decode takes one row of every kind */
+    return n > 0 ? m->plan.schedules[of[n - 1]].max_rows : 1; /* decode runs one row of every kind */
 }
 
 uint32_t
 dop_model_max_rows(const dop_model *model, bool inner_rows_want)
 {
-    uint32_t most = most_rows(model, inner_rows_want ? DOP_SCHED_SCORE : DOP_SCHED_PREFILL);
-    uint32_t rows = inner_rows_want ? most_rows(model, DOP_SCHED_ROWS) : 1;
+    uint32_t most = count_most_rows(model, inner_rows_want ? DOP_SCHED_SCORE : DOP_SCHED_PREFILL);
+    uint32_t rows = inner_rows_want ? count_most_rows(model, DOP_SCHED_ROWS) : 1;
     return rows > most ? rows : most;
 }
 
 uint32_t
 dop_model_max_rows_of_several(const dop_model *model)
 {
-    return most_rows(model, DOP_SCHED_ROWS);
+    return count_most_rows(model, DOP_SCHED_ROWS);
 }
 
 static bool
@@ -58,7 +58,8 @@ is_alive(const dop_model *m, const dop_sequence *s)
     return false;
 }
 
-/* A last row that wants a draw gets one from the device, without logits, or else logits for the host. */
+/* Resolves DOP_WANTS_DRAW: the device draws for the last row of a sequence if it can; otherwise the host gets the
+ * logits. */
 static void
 choose_draws(dop_model *m, uint32_t n)
 {
@@ -72,14 +73,15 @@ choose_draws(dop_model *m, uint32_t n)
             const uint32_t wants = last && !host ? dop_sequence_wants(s) : (uint32_t)DOP_WANTS_LOGITS;
             o->wants[i] &= (uint8_t)~DOP_WANTS_DRAW;
             o->wants[i] |= wants == DOP_WANTS_LOGITS ? DOP_WANTS_LOGITS : DOP_WANTS_PICK;
-            s->drawn = wants == DOP_WANTS_DRAW && s->sampler.params.temperature > 1e-6f; /* else it is the largest */
+            /* otherwise the device takes the largest logit */
+            s->drawn = wants == DOP_WANTS_DRAW && s->sampler.params.temperature > 1e-6f;
         }
         if (s->masked && m->ranks && (o->wants[i] & DOP_WANTS_PICK))
             o->wants[i] |= DOP_WANTS_LOGITS;
     }
 }
 
-/* Sorts the rows of a new step by sequence, and chooses who picks. */
+/* Groups the rows of a new step by sequence, and chooses where to pick. */
 static dop_status
 open_step(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag)
 {
@@ -113,7 +115,7 @@ open_step(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Tells the device how to draw.  Nothing may be in flight. */
+/* Writes the sampling parameters of drawn rows to the device. Nothing may be in flight. */
 static void
 write_ways(dop_model *m)
 {
@@ -127,7 +129,7 @@ write_ways(dop_model *m)
     }
 }
 
-/* Does a row that is not the last of sequence k want something? */
+/* True if a row of sequence k that is not its last requests a result. */
 static bool
 inner_wants(const dop_open_step *o, uint32_t n, uint32_t k)
 {
@@ -143,7 +145,7 @@ too_many(uint32_t n, const char *what, uint32_t most, dop_diag *diag)
     return DOP_FAIL(diag, DOP_E_INPUT, "a step of %u rows%s: this plan's schedules take at most %u", n, what, most);
 }
 
-/* Do all rows want at most picks, which the schedule makes? */
+/* True if all rows request at most picks, and the schedule makes them. */
 static bool
 picks_suffice(const dop_model *m, uint32_t n, uint32_t schedule)
 {
@@ -153,15 +155,17 @@ picks_suffice(const dop_model *m, uint32_t n, uint32_t schedule)
     return m->plan.schedules[schedule].greedy == DOP_PICKS_EACH && (m->step.n_sequences > 1 || !m->plan.replaces);
 }
 
-/* The schedule that holds all rows; UINT32_MAX: the rows of each sequence are a replay of their own (schedule_of). */
+/* Chooses the schedule that holds all rows. UINT32_MAX: each sequence needs its own replay
+ * (choose_sequence_schedule). */
 static dop_status
-choose(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag, uint32_t *out_together)
+choose_step_schedule(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag, uint32_t *out_together)
 {
     dop_open_step *o = &m->step;
     const uint32_t most = dop_model_max_rows_of_several(m);
     *out_together = UINT32_MAX;
+    /* reset at the beginning of a text, as in dop_sequence_feed */
     for (uint32_t k = 0; k < o->n_sequences; k++)
-        m->orders.keeps = m->orders.keeps && o->of[k].pos > 0; /* as in dop_sequence_feed, where a text begins */
+        m->orders.keeps = m->orders.keeps && o->of[k].pos > 0;
     o->run.continued = dop_step_may_continue(m, rows, n);
     if (n == 1 && o->run.continued && m->plan.schedules[m->info.decode].greedy == DOP_PICKS_NEXT) {
         const uint32_t pos = rows[0].sequence->n_tokens;
@@ -181,9 +185,9 @@ choose(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag, uint3
     return DOP_OK;
 }
 
-/* The schedule for the rows of sequence k alone. */
+/* Returns the schedule for the rows of sequence k alone. */
 static uint32_t
-schedule_of(const dop_model *m, uint32_t n, uint32_t k)
+choose_sequence_schedule(const dop_model *m, uint32_t n, uint32_t k)
 {
     const dop_open_step *o = &m->step;
     const bool inner = inner_wants(o, n, k);
@@ -201,13 +205,13 @@ dop_step_prepare_model(dop_model *model, dop_diag *diag)
     dop_open_step *o = &m->step;
     m->pictures.taken = dop_model_features_depth(m) > 0;
     if (m->plan.model->n_sequences == 1 || dop_model_max_rows_of_several(m) > 1)
-        return DOP_OK; /* logits are read where the only replay leaves them */
+        return DOP_OK; /* a single replay: logits can be read in place */
     o->cap_kept = (size_t)m->plan.model->n_sequences + dop_model_max_rows(m, true);
     o->kept = malloc(o->cap_kept * m->plan.model->vocab * sizeof *o->kept);
     return o->kept ? DOP_OK : DOP_NO_MEMORY(diag);
 }
 
-/* Is there room for the logits of every row that wants something, where more than one replay makes them? */
+/* Checks that the copies of logits fit if several replays are needed. */
 static dop_status
 check_room_for_logits(const dop_model *m, uint32_t n, uint32_t together, dop_diag *diag)
 {
@@ -224,10 +228,10 @@ check_room_for_logits(const dop_model *m, uint32_t n, uint32_t together, dop_dia
         need, o->cap_kept);
 }
 
-/* The rows of sequences [first, end) of m->step, which one replay runs. */
+/* Rows of sequences [first, end) of m->step, run in one replay. */
 typedef struct group {
     uint32_t first, end, n; /* n: rows of the whole step */
-    uint32_t wants, last;   /* DOP_WANTS_* of any row, and of the last one */
+    uint32_t wants, last;   /* DOP_WANTS_* of all rows combined, and of the last row */
 } group;
 
 static bool
@@ -237,7 +241,7 @@ has_row(const dop_open_step *o, const group *x, uint32_t i)
 }
 
 static group
-group_of(const dop_open_step *o, uint32_t first, uint32_t end, uint32_t n)
+make_row_group(const dop_open_step *o, uint32_t first, uint32_t end, uint32_t n)
 {
     group x = {.first = first, .end = end, .n = n};
     for (uint32_t i = 0; i < n; i++)
@@ -246,7 +250,7 @@ group_of(const dop_open_step *o, uint32_t first, uint32_t end, uint32_t n)
     return x;
 }
 
-/* dop_step_issue writes the rows of one sequence after those of another. */
+/* Sets the first row of each sequence: dop_step_issue writes the sequences one after another. */
 static void
 number_rows(dop_open_step *o, group x)
 {
@@ -254,9 +258,10 @@ number_rows(dop_open_step *o, group x)
         o->first[k] = row;
 }
 
-/* Submits the rows, grouped by sequence.  The step after it is submitted before this one is waited for, where the device goes on. */
+/* Submits the rows, grouped by sequence. If the device continues by itself, also submits the following step before
+ * waiting for this one. */
 static dop_status
-start(dop_model *m, group x, uint32_t schedule, dop_diag *diag)
+submit_group(dop_model *m, group x, uint32_t schedule, dop_diag *diag)
 {
     dop_open_step *o = &m->step;
     const dop_plan_schedule *s = &m->plan.schedules[schedule];
@@ -275,7 +280,7 @@ start(dop_model *m, group x, uint32_t schedule, dop_diag *diag)
     return DOP_OK;
 }
 
-/* The pick of a row that this step has at r. */
+/* Returns the device's pick for row r of the step. */
 static uint32_t
 pick_at(const dop_model *m, const dop_sequence *s, uint32_t r)
 {
@@ -286,9 +291,10 @@ pick_at(const dop_model *m, const dop_sequence *s, uint32_t r)
     return ids[run->continued ? s->n_tokens % DOP_STEP_TURNS * DOP_STEP_MAX_SEQUENCES + r : r];
 }
 
-/* Finds the picks and logits of the rows, when all parts have run them.  io_kept: where to keep logits of steps of several replays. */
+/* Collects the picks and logits of the rows after all parts have run them. io_kept: buffer for logits if there are
+ * several replays. */
 static void
-find_results(dop_model *m, group x, float **io_kept)
+find_row_results(dop_model *m, group x, float **io_kept)
 {
     dop_open_step *o = &m->step;
     const dop_plan_schedule *s = &m->plan.schedules[o->run.schedule];
@@ -312,24 +318,24 @@ find_results(dop_model *m, group x, float **io_kept)
     dop_step_drop_rest(m);
 }
 
-/* The rest of a replay that was submitted, also of one that was in flight already. */
+/* Finishes a submitted replay, including one that was already in flight. */
 static dop_status
-collect(dop_model *m, group x, float **io_kept, dop_diag *diag)
+collect_group(dop_model *m, group x, float **io_kept, dop_diag *diag)
 {
     dop_open_step *o = &m->step;
     const uint32_t schedule = o->run.schedule;
     dop_status st = dop_step_collect(m, o->of + x.first, x.end - x.first, &o->run, diag);
-    if (o->run.schedule != schedule) { /* it stalled, and was run again */
+    if (o->run.schedule != schedule) { /* it stalled and was repeated */
         o->continues = false;
         number_rows(o, x);
     }
     if (st == DOP_OK)
-        find_results(m, x, io_kept);
+        find_row_results(m, x, io_kept);
     return st;
 }
 
 static dop_status
-run(dop_model *m, group x, uint32_t schedule, float **io_kept, dop_diag *diag)
+run_group(dop_model *m, group x, uint32_t schedule, float **io_kept, dop_diag *diag)
 {
     uint32_t best = schedule;
     dop_status st = x.wants && (m->step.n_sequences > 1 || picks_suffice(m, x.n, schedule))
@@ -337,17 +343,17 @@ run(dop_model *m, group x, uint32_t schedule, float **io_kept, dop_diag *diag)
                         : DOP_OK;
     m->orders.last_rows = best != schedule ? best : UINT32_MAX;
     if (st == DOP_OK)
-        st = start(m, x, best, diag);
-    if (st == DOP_E_FULL && best != schedule) { /* which may write one position more */
+        st = submit_group(m, x, best, diag);
+    if (st == DOP_E_FULL && best != schedule) { /* the persistent schedule may write one more position */
         dop_diag_clear(diag);
-        st = start(m, x, schedule, diag);
+        st = submit_group(m, x, schedule, diag);
     }
-    return st == DOP_OK ? collect(m, x, io_kept, diag) : st;
+    return st == DOP_OK ? collect_group(m, x, io_kept, diag) : st;
 }
 
-/* Checks logits that will be used. */
+/* Checks that requested results are finite. */
 static dop_status
-check_finite(const dop_model *m, uint32_t n, dop_diag *diag)
+check_finite_results(const dop_model *m, uint32_t n, dop_diag *diag)
 {
     const dop_open_step *o = &m->step;
     for (uint32_t i = 0; i < n; i++) {
@@ -365,10 +371,10 @@ check_finite(const dop_model *m, uint32_t n, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Ensures that every sequence of the step has the states of all its tokens and pages for its rows, whose tokens are appended.
- * together: what `choose` returned. */
+/* Prepares the sequences of a step: feeds missing tokens, reserves pages for the new rows and appends their tokens.
+ * together: result of choose_step_schedule. */
 static dop_status
-prepare(dop_model *m, const dop_step_row *rows, uint32_t n, uint32_t together, dop_diag *diag)
+prepare_step_rows(dop_model *m, const dop_step_row *rows, uint32_t n, uint32_t together, dop_diag *diag)
 {
     dop_open_step *o = &m->step;
     dop_status st = dop_step_drain(m, diag);
@@ -393,7 +399,7 @@ prepare(dop_model *m, const dop_step_row *rows, uint32_t n, uint32_t together, d
     return st;
 }
 
-/* Runs a step that is not in flight: feeds what is missing from the states, then the rows. */
+/* Runs a step that is not in flight: feeds the missing tokens, then the rows. */
 static dop_status
 run_rows(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag)
 {
@@ -404,14 +410,14 @@ run_rows(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag)
     o->continues = false;
     if (st == DOP_OK)
         write_ways(m);
-    if (st != DOP_OK || (st = choose(m, rows, n, diag, &together)) != DOP_OK ||
+    if (st != DOP_OK || (st = choose_step_schedule(m, rows, n, diag, &together)) != DOP_OK ||
         (st = check_room_for_logits(m, n, together, diag)) != DOP_OK ||
-        (st = prepare(m, rows, n, together, diag)) != DOP_OK)
+        (st = prepare_step_rows(m, rows, n, together, diag)) != DOP_OK)
         return st;
     if (together != UINT32_MAX)
-        return run(m, group_of(o, 0, o->n_sequences, n), together, &kept, diag);
+        return run_group(m, make_row_group(o, 0, o->n_sequences, n), together, &kept, diag);
     for (uint32_t k = 0; k < o->n_sequences && st == DOP_OK; k++)
-        st = run(m, group_of(o, k, k + 1, n), schedule_of(m, n, k), &kept, diag);
+        st = run_group(m, make_row_group(o, k, k + 1, n), choose_sequence_schedule(m, n, k), &kept, diag);
     return st;
 }
 
@@ -427,12 +433,12 @@ dop_step_run(dop_model *model, const dop_step_row *rows, uint32_t n_rows, dop_di
     st = open_step(m, rows, n_rows, diag);
     if (st == DOP_OK && dop_step_is_ahead(m, rows, n_rows)) {
         dop_step_take_ahead(m, n_rows);
-        st = collect(m, group_of(&m->step, 0, m->step.n_sequences, n_rows), NULL, diag);
+        st = collect_group(m, make_row_group(&m->step, 0, m->step.n_sequences, n_rows), NULL, diag);
     } else if (st == DOP_OK) {
         st = run_rows(m, rows, n_rows, diag);
     }
     if (st == DOP_OK)
-        st = check_finite(m, n_rows, diag);
+        st = check_finite_results(m, n_rows, diag);
     if (st == DOP_OK)
         m->step.n_rows = n_rows;
     else
@@ -467,7 +473,8 @@ check_start(const dop_model *m, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Always by barriers, because the result of a persistent dispatch must be checked before anything else is done. */
+/* Chooses a schedule with barriers, because the result of a persistent dispatch must be checked before anything else
+ * runs. */
 static dop_status
 choose_start(const dop_model *m, uint32_t n, dop_diag *diag, uint32_t *out_schedule)
 {
@@ -494,8 +501,8 @@ dop_step_start(dop_model *model, const dop_step_row *rows, uint32_t n_rows, dop_
     uint32_t schedule = UINT32_MAX;
     dop_status st = open_step(m, rows, n_rows, diag);
     if (st == DOP_OK && (st = choose_start(m, n_rows, diag, &schedule)) == DOP_OK &&
-        (st = check_start(m, diag)) == DOP_OK && (st = prepare(m, rows, n_rows, UINT32_MAX, diag)) == DOP_OK)
-        st = start(m, group_of(&m->step, 0, m->step.n_sequences, n_rows), schedule, diag);
+        (st = check_start(m, diag)) == DOP_OK && (st = prepare_step_rows(m, rows, n_rows, UINT32_MAX, diag)) == DOP_OK)
+        st = submit_group(m, make_row_group(&m->step, 0, m->step.n_sequences, n_rows), schedule, diag);
     if (st == DOP_OK)
         st = dop_step_pass(m, m->step.run.ticket, diag);
     if (st != DOP_OK) {
@@ -523,8 +530,8 @@ dop_step_end(dop_model *model, dop_diag *diag)
     dop_status st = DOP_OK;
     DOP_TRY(dop_step_take(m, diag));
     dop_step_collected(m, o->of, o->n_sequences, &o->run);
-    find_results(m, group_of(o, 0, o->n_sequences, o->n_rows), NULL);
-    DOP_TRY(check_finite(m, o->n_rows, diag));
+    find_row_results(m, make_row_group(o, 0, o->n_sequences, o->n_rows), NULL);
+    DOP_TRY(check_finite_results(m, o->n_rows, diag));
 error:
     if (st != DOP_OK)
         dop_step_rollback(m);

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Positions of a block in plans without pages; files take at most so much unless options say otherwise. */
+/* Block size in positions for plans without pages, and default size limit of the prompt files in bytes. */
 enum { BLOCK = 64 };
 static const uint64_t default_bound = 32ull << 30;
 
-/* Names, kinds and sizes of the states: a plan for several targets may have them in several forms. */
+/* Returns a digest of the states' names, kinds and sizes. A plan for several targets may have several layouts. */
 static uint64_t
 layout_digest(const dop_model *m)
 {
@@ -37,7 +37,7 @@ dop_stored_plan(const dop_model *model)
 }
 
 static uint32_t
-block_of(const dop_model *m)
+find_block_size(const dop_model *m)
 {
     const uint32_t ctx = m->plan.model->ctx;
     return m->pages.page ? m->pages.page : ctx < BLOCK ? ctx : (uint32_t)BLOCK;
@@ -52,7 +52,7 @@ dop_stored_open(dop_model *model, const dop_open_options *options, dop_diag *dia
     const dop_store_options how = {.memory = options->cache_memory,
                                    .folder = options->prompt_cache,
                                    .bound = options->prompt_cache_bytes ? options->prompt_cache_bytes : default_bound,
-                                   .block = block_of(m),
+                                   .block = find_block_size(m),
                                    .plan = dop_stored_plan(m)};
     const dop_states row = {.to = 1, .rows = true};
     m->kept.prompts.has_rows = dop_transfer_size(m, &row) > 0;
@@ -68,7 +68,7 @@ typedef struct sink {
 } sink;
 
 static dop_status
-take(void *user, const void *bytes, size_t size, dop_diag *diag)
+take_state_bytes(void *user, const void *bytes, size_t size, dop_diag *diag)
 {
     sink *s = user;
     if (size > s->left)
@@ -80,7 +80,7 @@ take(void *user, const void *bytes, size_t size, dop_diag *diag)
 }
 
 static dop_states
-half(const dop_states *x, bool rows)
+select_half(const dop_states *x, bool rows)
 {
     dop_states h = *x;
     h.rows = x->rows && rows;
@@ -97,16 +97,16 @@ dop_stored_size(dop_model *model, const dop_states *states)
 dop_status
 dop_stored_read(dop_model *model, const dop_states *states, uint8_t *out, dop_diag *diag)
 {
-    const dop_states rows = half(states, true), whole = half(states, false);
+    const dop_states rows = select_half(states, true), whole = select_half(states, false);
     sink s = {out, dop_transfer_size(model, states)};
-    dop_status st = rows.rows ? dop_transfer_read(model, &rows, take, &s, diag) : DOP_OK;
-    return st == DOP_OK && whole.whole ? dop_transfer_read(model, &whole, take, &s, diag) : st;
+    dop_status st = rows.rows ? dop_transfer_read(model, &rows, take_state_bytes, &s, diag) : DOP_OK;
+    return st == DOP_OK && whole.whole ? dop_transfer_read(model, &whole, take_state_bytes, &s, diag) : st;
 }
 
 dop_status
 dop_stored_write(dop_model *model, const dop_states *states, const uint8_t *bytes, dop_diag *diag)
 {
-    const dop_states rows = half(states, true), whole = half(states, false);
+    const dop_states rows = select_half(states, true), whole = select_half(states, false);
     if (rows.rows)
         DOP_RETURN_IF_ERROR(dop_transfer_write(model, &rows, bytes, diag));
     if (whole.whole)
@@ -115,8 +115,8 @@ dop_stored_write(dop_model *model, const dop_states *states, const uint8_t *byte
     return DOP_OK;
 }
 
-/* How many keys mean the same in every process: not ids that stand for rows which this process has (features of pictures), but what
- * dop_prefix_keys puts in their place does. */
+/* Returns the number of leading keys that are valid in other processes. Ids of image features are not; the marks that
+ * replace them in dop_prefix_keys are. */
 static uint32_t
 count_lasting(const dop_model *m, const uint32_t *keys, uint32_t n)
 {
@@ -126,9 +126,10 @@ count_lasting(const dop_model *m, const uint32_t *keys, uint32_t n)
     return i;
 }
 
-/* --- keeping ------------------------------------------------------------------------------------------------------------ */
+/* --- saving
+ * ----------------------------------------------------------------------------------------------------------- */
 
-/* A snapshot of states: rows from one place, and (whole) what belongs to position `to` from a place or slot. */
+/* Stores one snapshot: rows of the sequence, and with `whole` the states of position `to` from a place or slot. */
 static dop_status
 keep_one(dop_sequence *s, const dop_snapshot_key *key, const uint32_t *keys, uint32_t whole_at, uint32_t over,
          dop_diag *diag)
@@ -155,12 +156,12 @@ error:
     return st;
 }
 
-/* The point at position n, if it is not stored yet. */
+/* Stores the single-position states at position n, unless they are stored already. */
 static dop_status
 keep_point(dop_sequence *s, const uint32_t *keys, uint32_t n, uint32_t whole_at, uint32_t over, dop_diag *diag)
 {
     dop_model *m = s->model;
-    const uint32_t block = block_of(m);
+    const uint32_t block = find_block_size(m);
     dop_snapshot_key key = {.from = n / block * block, .to = n, .whole = true};
     uint64_t digest[1][2];
     dop_snapshot_digests(s->prefix.seed, keys, &n, 1, digest);
@@ -172,7 +173,7 @@ static dop_status
 keep_blocks(dop_sequence *s, const uint32_t *keys, uint32_t n, dop_diag *diag)
 {
     dop_model *m = s->model;
-    const uint32_t block = block_of(m), n_blocks = n / block;
+    const uint32_t block = find_block_size(m), n_blocks = n / block;
     uint32_t *at = malloc((n_blocks + 1) * sizeof *at);
     uint64_t(*digests)[2] = malloc((n_blocks + 1) * sizeof *digests);
     dop_status st = DOP_OK;
@@ -226,11 +227,11 @@ dop_stored_keep(dop_sequence *sequence, dop_diag *diag)
 
 /* --- finding ------------------------------------------------------------------------------------------------------------ */
 
-/* Blocks from the first on that are on the device or in the store. */
+/* Returns the number of leading blocks that are on the device or in the store. */
 static uint32_t
-count_blocks(const dop_model *m, uint64_t (*digests)[2], uint32_t n, uint32_t rows)
+count_stored_blocks(const dop_model *m, uint64_t (*digests)[2], uint32_t n, uint32_t rows)
 {
-    const uint32_t block = block_of(m);
+    const uint32_t block = find_block_size(m);
     uint32_t i = rows / block;
     if (!m->kept.prompts.has_rows)
         return n;
@@ -243,12 +244,12 @@ count_blocks(const dop_model *m, uint64_t (*digests)[2], uint32_t n, uint32_t ro
     return i < n ? i : n;
 }
 
-/* The largest point that the blocks reach. */
+/* Finds the last stored checkpoint that the blocks reach. */
 static bool
 find_point(const dop_model *m, uint64_t seed, const uint32_t *keys, uint32_t most, uint32_t n_blocks,
            dop_snapshot_key *out)
 {
-    const uint32_t block = block_of(m);
+    const uint32_t block = find_block_size(m);
     uint32_t n, *at = dop_store_points(m->kept.prompts.store, most, &n);
     uint64_t(*digests)[2] = at ? malloc(n * sizeof *digests) : NULL;
     bool found = false;
@@ -264,16 +265,18 @@ find_point(const dop_model *m, uint64_t seed, const uint32_t *keys, uint32_t mos
     return found;
 }
 
-/* Where a snapshot is gone x->n becomes 0: the store does not name that one again, and what is left is to be searched anew. */
+/* Loads the snapshots of x. Sets x->n to 0 if one is missing or damaged: the store then no longer lists it, and the
+ * caller must search again. */
 static dop_status
 get_images(dop_model *m, const uint32_t *keys, uint64_t (*digests)[2], const dop_snapshot_key *point,
            dop_stored_load *x, dop_diag *diag)
 {
-    const uint32_t block = block_of(m), first = x->rows / block, end = m->kept.prompts.has_rows ? x->n / block : first;
+    const uint32_t block = find_block_size(m), first = x->rows / block,
+                   end = m->kept.prompts.has_rows ? x->n / block : first;
     x->snapshots = calloc((size_t)(end > first ? end - first : 0) + 1, sizeof(dop_snapshot *));
     if (!x->snapshots)
         return DOP_NO_MEMORY(diag);
-    /* All of them, so that all that are damaged are found at once. */
+    /* Load all of them, to detect every damaged one at once. */
     bool good = true;
     for (uint32_t i = first; i < end + point->whole; i++) {
         dop_snapshot_key key = *point;
@@ -293,12 +296,12 @@ get_images(dop_model *m, const uint32_t *keys, uint64_t (*digests)[2], const dop
     return DOP_OK;
 }
 
-/* What the store names for a prompt: the tokens that it is good for, and the point that they need. */
+/* Finds the longest prefix of a prompt that the store lists, and the checkpoint that it needs. */
 static void
-find_named(const dop_model *m, uint64_t seed, const uint32_t *keys, uint32_t most, uint32_t rows,
-           uint64_t (*digests)[2], dop_snapshot_key *out_point, dop_stored_load *out)
+find_named_states(const dop_model *m, uint64_t seed, const uint32_t *keys, uint32_t most, uint32_t rows,
+                  uint64_t (*digests)[2], dop_snapshot_key *out_point, dop_stored_load *out)
 {
-    const uint32_t block = block_of(m), blocks = count_blocks(m, digests, most / block, rows);
+    const uint32_t block = find_block_size(m), blocks = count_stored_blocks(m, digests, most / block, rows);
     *out = (dop_stored_load){.known = m->kept.prompts.has_rows ? blocks * block : 0};
     *out_point = (dop_snapshot_key){.whole = false};
     if (!m->kept.one_position)
@@ -317,7 +320,7 @@ dop_stored_find(dop_model *model, uint64_t seed, const uint32_t *keys, uint32_t 
     if (!m->kept.prompts.store)
         return DOP_OK;
     most = count_lasting(m, keys, most);
-    const uint32_t block = block_of(m), n_blocks = most / block;
+    const uint32_t block = find_block_size(m), n_blocks = most / block;
     uint32_t *at = malloc((n_blocks + 1) * sizeof *at);
     uint64_t(*digests)[2] = malloc((n_blocks + 1) * sizeof *digests);
     dop_snapshot_key point;
@@ -328,15 +331,15 @@ dop_stored_find(dop_model *model, uint64_t seed, const uint32_t *keys, uint32_t 
             at[i] = (i + 1) * block;
         if (m->kept.prompts.has_rows)
             dop_snapshot_digests(seed, keys, at, n_blocks, digests);
-        find_named(m, seed, keys, most, rows, digests, &point, out);
+        find_named_states(m, seed, keys, most, rows, digests, &point, out);
     }
-    /* Without those that are gone, the store names less. */
+    /* Each pass that removes a damaged snapshot finds a shorter prefix. */
     for (uint32_t before = UINT32_MAX; st == DOP_OK && out->n > least && out->n < before;) {
         before = out->n;
         st = get_images(m, keys, digests, &point, out, diag);
         if (st != DOP_OK || out->n > 0)
             break;
-        find_named(m, seed, keys, most, rows, digests, &point, out);
+        find_named_states(m, seed, keys, most, rows, digests, &point, out);
     }
     if (out->n_images == 0)
         out->n = 0;
@@ -361,7 +364,8 @@ dop_stored_load_finish(dop_stored_load *load)
     *load = (dop_stored_load){0};
 }
 
-/* --- going on ----------------------------------------------------------------------------------------------------------- */
+/* --- resuming
+ * --------------------------------------------------------------------------------------------------------- */
 
 dop_status
 dop_stored_take(dop_sequence *sequence, const dop_stored_load *load, dop_diag *diag)

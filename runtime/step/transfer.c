@@ -1,22 +1,21 @@
-/* Transfers states of a sequence: to another place of the same plan, to a slot for checkpoints, to the host, and back.  Each call
- * records its own command buffer, which depends on the places and on the number of positions.
+/* Transfers states of a sequence; see transfer.h.
  *
- * States are of two kinds here.  *Rows* are caches that keep every position, in pages or in one piece.  *Whole* states belong to one
- * position: rings of windows, and what steps replace.  A slot is as large as the whole states of a sequence and one page; it is named
- * like a place, from the number of the plan's sequences on. */
+ * There are two kinds of states here. *Rows* are caches that keep every position, in pages or in one contiguous piece.
+ * *Whole* states belong to a single position: sliding windows and replaced states. A slot holds the whole states of a
+ * sequence and one page. Slots are numbered like places, after those of the plan's sequences. */
 #include "runtime/step/transfer.h"
 #include "runtime/parts/lead/ranks.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Size of the staging memory, bytes. */
+/* Size of the staging memory, in bytes. */
 enum { STAGING = 8 << 20 };
 
-/* A contiguous piece of memory of one state. */
+/* Contiguous memory range of one state. */
 typedef struct piece {
     VkBuffer buffer;
-    uint64_t offset, size; /* bytes */
+    uint64_t offset, size; /* in bytes */
 } piece;
 
 bool
@@ -29,16 +28,16 @@ dop_transfer_can(const dop_model *model)
 }
 
 static bool
-is_paged(const dop_model *m, uint32_t i)
+is_state_paged(const dop_model *m, uint32_t i)
 {
     return m->plan.states[i].paged != 0;
 }
 
-/* Does the chosen profile have the state, and is it kept in one piece for each sequence? */
+/* True if the chosen profile has the state, and it is contiguous for each sequence. */
 static bool
 is_own(const dop_model *m, uint32_t i)
 {
-    return m->memory.places[m->plan.states[i].slot].block != UINT32_MAX && !is_paged(m, i);
+    return m->memory.places[m->plan.states[i].slot].block != UINT32_MAX && !is_state_paged(m, i);
 }
 
 static bool
@@ -50,7 +49,7 @@ has_own(const dop_model *m)
     return false;
 }
 
-/* Does the state keep every position?  Where a plan has pages, what is not in them belongs to windows. */
+/* True if the state keeps every position. In a plan with pages, unpaged append states are sliding windows. */
 static bool
 is_rows(const dop_model *m, uint32_t i)
 {
@@ -65,7 +64,7 @@ is_slot(const dop_model *m, uint32_t place)
     return place >= m->plan.model->n_sequences;
 }
 
-/* The first `rows` rows of a page, in a state that lies in pages. */
+/* Returns the first `rows` rows of a page, in paged state i. */
 static piece
 find_page(const dop_model *m, uint32_t i, uint32_t page, uint32_t rows)
 {
@@ -77,10 +76,10 @@ find_page(const dop_model *m, uint32_t i, uint32_t page, uint32_t rows)
                    p->offset + s->offset + (uint64_t)page * m->pages.page * s->row_bytes, rows * s->row_bytes};
 }
 
-/* Where state i of the sequence at a place begins, which is in one piece, and how much of it belongs to the first n positions;
- * size 0: the chosen profile does not have this state. */
+/* Returns the memory of unpaged state i of a sequence that belongs to its first n positions. Size 0: the chosen profile
+ * does not have this state. */
 static piece
-find(const dop_model *m, uint32_t i, uint32_t place, uint32_t n, uint32_t copy)
+find_state_piece(const dop_model *m, uint32_t i, uint32_t place, uint32_t n, uint32_t copy)
 {
     const dop_plan_state *s = &m->plan.states[i];
     const dop_slot_place *p = &m->memory.places[s->slot];
@@ -93,16 +92,16 @@ find(const dop_model *m, uint32_t i, uint32_t place, uint32_t n, uint32_t copy)
                    p->offset + s->offset + place * s->sequence_stride + copy * s->copy_stride, rows * s->row_bytes};
 }
 
-/* A state that is in one piece, as far as it belongs to the first n positions: of state that steps replace the current copy. */
+/* Returns the memory of an unpaged state for the first n positions, in the current copy of replaced state. */
 static piece
-current(const dop_model *m, uint32_t i, uint32_t place, uint32_t n)
+find_current_piece(const dop_model *m, uint32_t i, uint32_t place, uint32_t n)
 {
-    return find(m, i, place, n, m->parity[place]);
+    return find_state_piece(m, i, place, n, m->parity[place]);
 }
 
-/* Positions [from, to) of a page of a state in pages, or of the slot's page where `page` is UINT32_MAX. */
+/* Returns positions [from, to) of a page in paged state i, or of the slot's page if `page` is UINT32_MAX. */
 static piece
-find_rows(const dop_model *m, uint32_t i, uint32_t slot, uint32_t page, uint32_t from, uint32_t to)
+find_page_rows(const dop_model *m, uint32_t i, uint32_t slot, uint32_t page, uint32_t from, uint32_t to)
 {
     const uint64_t row_bytes = m->plan.states[i].row_bytes;
     piece p = page == UINT32_MAX
@@ -113,9 +112,9 @@ find_rows(const dop_model *m, uint32_t i, uint32_t slot, uint32_t page, uint32_t
     return p;
 }
 
-/* Piece k of states, in the order in which they are read and written; size 0: there is no more of state i. */
+/* Returns piece k of state i, in transfer order. Size 0: state i has no more pieces. */
 static piece
-part_of(const dop_model *m, uint32_t i, const dop_states *x, uint32_t k)
+find_transfer_piece(const dop_model *m, uint32_t i, const dop_states *x, uint32_t k)
 {
     if (m->memory.places[m->plan.states[i].slot].block == UINT32_MAX || m->plan.states[i].filled ||
         (is_rows(m, i) ? !x->rows : !x->whole))
@@ -124,13 +123,13 @@ part_of(const dop_model *m, uint32_t i, const dop_states *x, uint32_t k)
         if (k > 0)
             return (piece){0};
         if (!is_slot(m, x->place))
-            return current(m, i, x->place, x->to);
+            return find_current_piece(m, i, x->place, x->to);
         const uint32_t slot = x->place - m->plan.model->n_sequences;
         return (piece){m->kept.slots.block.buffer, slot * m->kept.slots.bytes + m->kept.slots.offsets[i],
-                       find(m, i, 0, x->to, 0).size};
+                       find_state_piece(m, i, 0, x->to, 0).size};
     }
-    if (!is_paged(m, i)) {
-        piece p = find(m, i, x->place, x->to, 0);
+    if (!is_state_paged(m, i)) {
+        piece p = find_state_piece(m, i, x->place, x->to, 0);
         const uint64_t skipped = x->from * m->plan.states[i].row_bytes;
         return k == 0 && x->from < x->to ? (piece){p.buffer, p.offset + skipped, p.size - skipped} : (piece){0};
     }
@@ -139,27 +138,27 @@ part_of(const dop_model *m, uint32_t i, const dop_states *x, uint32_t k)
         return (piece){0};
     const uint32_t from = k == 0 ? x->from - first : 0, to = x->to - first < page ? x->to - first : page;
     if (is_slot(m, x->place))
-        return find_rows(m, i, x->place - m->plan.model->n_sequences, UINT32_MAX, from, to);
-    return find_rows(m, i, 0, m->pages.tables[(size_t)x->place * m->pages.per + at], from, to);
+        return find_page_rows(m, i, x->place - m->plan.model->n_sequences, UINT32_MAX, from, to);
+    return find_page_rows(m, i, 0, m->pages.tables[(size_t)x->place * m->pages.per + at], from, to);
 }
 
 static uint64_t
-bytes_of(const dop_model *m, uint32_t i, const dop_states *x)
+count_state_bytes(const dop_model *m, uint32_t i, const dop_states *x)
 {
     const dop_plan_state *s = &m->plan.states[i];
     if (m->memory.places[s->slot].block == UINT32_MAX || s->filled || (is_rows(m, i) ? !x->rows : !x->whole))
         return 0;
-    return is_rows(m, i) ? (x->to - x->from) * s->row_bytes : find(m, i, 0, x->to, 0).size;
+    return is_rows(m, i) ? (x->to - x->from) * s->row_bytes : find_state_piece(m, i, 0, x->to, 0).size;
 }
 
 static dop_status
-begin(dop_model *m, dop_diag *diag, VkCommandBuffer *out)
+begin_transfer(dop_model *m, dop_diag *diag, VkCommandBuffer *out)
 {
     return dop_replay_begin(&m->replay, diag, out);
 }
 
 static dop_status
-end(dop_model *m, dop_diag *diag)
+end_transfer(dop_model *m, dop_diag *diag)
 {
     uint64_t ticket;
     DOP_RETURN_IF_ERROR(dop_replay_end(&m->replay, diag, &ticket));
@@ -174,15 +173,15 @@ dop_transfer_clear(dop_model *model, uint32_t place, dop_diag *diag)
     DOP_RETURN_IF_ERROR(dop_ranks_order(m, DOP_ORDER_CLEAR_PLACE, (uint32_t[]){place}, 1, diag));
     if (!has_own(m))
         return DOP_OK;
-    DOP_RETURN_IF_ERROR(begin(m, diag, &commands));
+    DOP_RETURN_IF_ERROR(begin_transfer(m, diag, &commands));
     for (uint32_t i = 0; i < m->plan.n_states; i++)
         for (uint32_t copy = 0; copy < m->plan.model->state_copies && is_own(m, i) && !m->plan.states[i].filled;
              copy++) {
-            piece p = find(m, i, place, m->plan.model->ctx, copy);
+            piece p = find_state_piece(m, i, place, m->plan.model->ctx, copy);
             if (copy == 0 || m->plan.states[i].copy_stride > 0)
                 vkCmdFillBuffer(commands, p.buffer, p.offset, p.size, 0);
         }
-    return end(m, diag);
+    return end_transfer(m, diag);
 }
 
 dop_status
@@ -196,13 +195,13 @@ dop_transfer_copy(dop_model *model, uint32_t from, uint32_t to, uint32_t n, dop_
         dop_ranks_order(m, DOP_ORDER_COPY_PLACE, (uint32_t[]){from, to, n, m->parity[from], m->parity[to]}, 5, diag));
     if (!has_own(m))
         return DOP_OK;
-    DOP_RETURN_IF_ERROR(begin(m, diag, &commands));
+    DOP_RETURN_IF_ERROR(begin_transfer(m, diag, &commands));
     for (uint32_t i = 0; i < m->plan.n_states; i++)
         if (is_own(m, i)) {
-            piece a = current(m, i, from, n), b = current(m, i, to, n);
+            piece a = find_current_piece(m, i, from, n), b = find_current_piece(m, i, to, n);
             vkCmdCopyBuffer(commands, a.buffer, b.buffer, 1, &(VkBufferCopy){a.offset, b.offset, a.size});
         }
-    return end(m, diag);
+    return end_transfer(m, diag);
 }
 
 /* --- slots ------------------------------------------------------------------------------------------------------------- */
@@ -221,7 +220,7 @@ dop_transfer_make_slots(dop_model *model, uint32_t n, dop_diag *diag)
     const dop_states all = {.to = m->plan.model->ctx, .whole = true}, page = {.to = m->pages.page, .rows = true};
     for (uint32_t i = 0; i < m->plan.n_states; i++) {
         m->kept.slots.offsets[i] = bytes;
-        bytes += dop_align_u64(bytes_of(m, i, is_paged(m, i) ? &page : &all), 16);
+        bytes += dop_align_u64(count_state_bytes(m, i, is_state_paged(m, i) ? &page : &all), 16);
     }
     m->kept.slots.bytes = bytes;
     m->kept.slots.n = n;
@@ -246,17 +245,17 @@ dop_transfer_copy_slot(dop_model *model, uint32_t from, uint32_t to, uint32_t n,
     if (m->kept.slots.bytes == 0)
         return DOP_OK;
     const dop_states at = {.place = place, .from = n - rest, .to = n, .rows = tail && rest > 0, .whole = true};
-    DOP_RETURN_IF_ERROR(begin(m, diag, &commands));
+    DOP_RETURN_IF_ERROR(begin_transfer(m, diag, &commands));
     for (uint32_t i = 0; i < m->plan.n_states; i++) {
         dop_states in = at;
         in.place = slot;
-        const piece own = is_rows(m, i) && !is_paged(m, i) ? (piece){0} : part_of(m, i, &at, 0);
-        const piece kept = own.size > 0 ? part_of(m, i, &in, 0) : own, *a = from == place ? &own : &kept,
+        const piece own = is_rows(m, i) && !is_state_paged(m, i) ? (piece){0} : find_transfer_piece(m, i, &at, 0);
+        const piece kept = own.size > 0 ? find_transfer_piece(m, i, &in, 0) : own, *a = from == place ? &own : &kept,
                     *b = from == place ? &kept : &own;
         if (own.size > 0)
             vkCmdCopyBuffer(commands, a->buffer, b->buffer, 1, &(VkBufferCopy){a->offset, b->offset, a->size});
     }
-    return end(m, diag);
+    return end_transfer(m, diag);
 }
 
 dop_status
@@ -265,22 +264,22 @@ dop_transfer_copy_page(dop_model *model, uint32_t from, uint32_t to, uint32_t ro
     dop_model *m = model;
     VkCommandBuffer commands;
     DOP_RETURN_IF_ERROR(dop_ranks_order(m, DOP_ORDER_COPY_PAGE, (uint32_t[]){from, to, rows}, 3, diag));
-    DOP_RETURN_IF_ERROR(begin(m, diag, &commands));
+    DOP_RETURN_IF_ERROR(begin_transfer(m, diag, &commands));
     for (uint32_t i = 0; i < m->plan.n_states; i++) {
-        piece a = is_paged(m, i) ? find_page(m, i, from, rows) : (piece){0}, b = find_page(m, i, to, rows);
+        piece a = is_state_paged(m, i) ? find_page(m, i, from, rows) : (piece){0}, b = find_page(m, i, to, rows);
         if (a.size > 0)
             vkCmdCopyBuffer(commands, a.buffer, b.buffer, 1, &(VkBufferCopy){a.offset, b.offset, a.size});
     }
-    return end(m, diag);
+    return end_transfer(m, diag);
 }
 
-/* The size in bytes of the states in this part. */
+/* Returns the size in bytes of the states in this part. */
 static uint64_t
 size_here(const dop_model *m, const dop_states *x)
 {
     uint64_t size = 0;
     for (uint32_t i = 0; i < m->plan.n_states; i++)
-        size += bytes_of(m, i, x);
+        size += count_state_bytes(m, i, x);
     return size;
 }
 
@@ -290,7 +289,7 @@ dop_transfer_size(dop_model *model, const dop_states *states)
     return size_here(model, states) + dop_ranks_size(model, states);
 }
 
-/* Staging memory: host memory that the device copies from and to.  dop_model_counters does not count it. */
+/* Creates staging memory: host memory that the device copies from and to. dop_model_counters does not count it. */
 static dop_status
 make_staging(dop_model *m, dop_diag *diag, dop_block *out)
 {
@@ -306,24 +305,24 @@ make_staging(dop_model *m, dop_diag *diag, dop_block *out)
     return DOP_OK;
 }
 
-/* A transfer of pieces, many in one submission: when the staging memory is full, it is submitted and emptied. */
+/* Transfer of many pieces. Each time the staging memory is full, the copies are submitted and the memory is reused. */
 typedef struct batch {
     dop_model *m;
     dop_diag *diag;
     dop_block staging;
-    VkCommandBuffer commands; /* while used > 0 */
-    uint64_t used;            /* bytes of staging memory */
-    const uint8_t *bytes;     /* what the device receives next; NULL: the host receives, by `take` */
+    VkCommandBuffer commands; /* valid while used > 0 */
+    uint64_t used;            /* bytes used in the staging memory */
+    const uint8_t *bytes;     /* source of the upload; NULL: a download, passed to `take` */
     dop_bytes_fn *take;
     void *user;
 } batch;
 
 static dop_status
-flush(batch *b)
+flush_batch(batch *b)
 {
     if (b->used == 0)
         return DOP_OK;
-    DOP_RETURN_IF_ERROR(end(b->m, b->diag));
+    DOP_RETURN_IF_ERROR(end_transfer(b->m, b->diag));
     if (!b->bytes)
         DOP_RETURN_IF_ERROR(b->take(b->user, b->staging.mapped, (size_t)b->used, b->diag));
     b->used = 0;
@@ -331,12 +330,12 @@ flush(batch *b)
 }
 
 static dop_status
-move(batch *b, const piece *p)
+move_piece(batch *b, const piece *p)
 {
     dop_status st = DOP_OK;
     for (uint64_t at = 0, size; at < p->size && st == DOP_OK; at += size) {
         size = p->size - at < STAGING - b->used ? p->size - at : STAGING - b->used;
-        if (b->used == 0 && (st = begin(b->m, b->diag, &b->commands)) != DOP_OK)
+        if (b->used == 0 && (st = begin_transfer(b->m, b->diag, &b->commands)) != DOP_OK)
             return st;
         if (b->bytes) {
             memcpy(b->staging.mapped + b->used, b->bytes, (size_t)size);
@@ -349,7 +348,7 @@ move(batch *b, const piece *p)
         }
         b->used += size;
         if (b->used == STAGING)
-            st = flush(b);
+            st = flush_batch(b);
     }
     return st;
 }
@@ -367,21 +366,21 @@ move_all(batch *b, const dop_states *x)
     else
         b->staging = m->kept.slots.staging;
     for (uint32_t i = 0; i < m->plan.n_states && st == DOP_OK; i++) {
-        piece p = part_of(m, i, x, 0);
+        piece p = find_transfer_piece(m, i, x, 0);
         for (uint32_t k = 1; p.size > 0 && st == DOP_OK; k++) {
-            st = move(b, &p);
-            p = part_of(m, i, x, k);
+            st = move_piece(b, &p);
+            p = find_transfer_piece(m, i, x, k);
         }
     }
     if (st == DOP_OK)
-        st = flush(b);
+        st = flush_batch(b);
     if (own)
         dop_block_destroy(&m->device, &b->staging);
     return st;
 }
 
 static dop_status
-keep(void *user, const void *bytes, size_t size, dop_diag *diag)
+keep_tensor_bytes(void *user, const void *bytes, size_t size, dop_diag *diag)
 {
     uint8_t **to = user;
     (void)diag;
@@ -403,15 +402,15 @@ dop_transfer_tensor(dop_model *model, uint32_t slot, uint64_t offset, void *byte
         return DOP_OK;
     }
     const bool own = !model->kept.slots.staging.mapped;
-    batch b = {.m = model, .diag = diag, .bytes = write ? bytes : NULL, .take = keep, .user = &to};
+    batch b = {.m = model, .diag = diag, .bytes = write ? bytes : NULL, .take = keep_tensor_bytes, .user = &to};
     const piece p = {block->buffer, at->offset + offset, size};
     dop_status st = DOP_OK;
     if (own)
         DOP_TRY(make_staging(model, diag, &b.staging));
     else
         b.staging = model->kept.slots.staging;
-    DOP_TRY(move(&b, &p));
-    DOP_TRY(flush(&b));
+    DOP_TRY(move_piece(&b, &p));
+    DOP_TRY(flush_batch(&b));
 error:
     if (own)
         dop_block_destroy(&model->device, &b.staging);

@@ -1,4 +1,4 @@
-/* Rank 0 of a plan in parts: gives orders and receives answers. */
+/* Rank 0 of a plan in parts: sends orders and receives answers. */
 #include "plan/plan_names.h"
 #include "runtime/parts/lead/ranks.h"
 
@@ -23,9 +23,9 @@ send_to_all(dop_ranks *r, const dop_order *order, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Sends the rows of the last step to rank 1, if they were held back. */
+/* Sends the rows of the last step to rank 1 if they were held back. */
 static dop_status
-send_held(dop_model *m, dop_diag *diag)
+send_held_rows(dop_model *m, dop_diag *diag)
 {
     dop_ranks *r = m->ranks;
     if (!r->holds)
@@ -41,7 +41,7 @@ dop_status
 dop_ranks_order(dop_model *model, dop_order_kind kind, const uint32_t *args, uint32_t n_args, dop_diag *diag)
 {
     dop_order order = {.kind = kind};
-    dop_status st = model->ranks ? send_held(model, diag) : DOP_OK;
+    dop_status st = model->ranks ? send_held_rows(model, diag) : DOP_OK;
     if (!model->ranks || st != DOP_OK)
         return st;
     for (uint32_t i = 0; i < n_args; i++)
@@ -67,7 +67,7 @@ dop_ranks_start(dop_model *model, const char *path, const dop_open_options *opti
     return send_to_all(r, &order, diag);
 }
 
-/* Checks a rank's answer, which must be for the same plan. */
+/* Receives and checks a rank's answer, which must be for the same plan. */
 static dop_status
 receive_opened(dop_model *m, uint32_t rank, dop_diag *diag, dop_rank_opened *out, dop_rank_schedule **out_schedules)
 {
@@ -107,7 +107,7 @@ receive_opened(dop_model *m, uint32_t rank, dop_diag *diag, dop_rank_opened *out
     return DOP_OK;
 }
 
-/* Gives rank 0's schedules the picks of the last part's schedules, and finds the most bytes that one of these answers. */
+/* Gives rank 0's schedules the picks of the last part's schedules. *out_most: the largest answer in bytes. */
 static dop_status
 take_schedules(dop_model *m, const dop_rank_schedule *last, uint32_t n, uint64_t *out_most, dop_diag *diag)
 {
@@ -251,9 +251,9 @@ dop_ranks_submit(dop_model *model, uint32_t schedule, dop_form form, dop_diag *d
     dop_status st = DOP_OK;
     if (r->n_steps == DOP_RANKS_AHEAD)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "more than %d steps under way", DOP_RANKS_AHEAD);
-    /* Page tables of many sequences are many orders, which must not wait behind rows that are held back. */
+    /* Page tables of many sequences need many orders, which must not wait for held rows. */
     if (said[0].sequence != said[n - 1].sequence)
-        st = send_held(m, diag);
+        st = send_held_rows(m, diag);
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
         const uint32_t place = said[i].sequence;
         rows[i] = (dop_order_row){said[i].token, said[i].position, place, m->parity[place]};
@@ -282,7 +282,7 @@ dop_ranks_run(dop_model *model, uint32_t schedule, dop_form form, dop_diag *diag
     if (!model->ranks->holds)
         return dop_replay_submit(replay, schedule, form, 1, diag, out_ticket);
     DOP_RETURN_IF_ERROR(dop_replay_submit_pieces(replay, schedule, form, 1, DOP_PIECE_STEP, diag, out_ticket));
-    DOP_RETURN_IF_ERROR(send_held(model, diag));
+    DOP_RETURN_IF_ERROR(send_held_rows(model, diag));
     return dop_replay_submit_pieces(replay, schedule, form, 1, DOP_PIECE_OUT, diag, out_ticket);
 }
 
@@ -297,10 +297,10 @@ dop_ranks_pass(dop_model *model, dop_diag *diag)
     r->holds = true;
     r->held_schedule = r->steps[at].schedule;
     r->held_rows = r->steps[at].n_rows;
-    return r->steps[at].answer == DOP_ANSWER_NOTHING ? DOP_OK : send_held(model, diag);
+    return r->steps[at].answer == DOP_ANSWER_NOTHING ? DOP_OK : send_held_rows(model, diag);
 }
 
-/* Puts picks where this part's device would have put them. */
+/* Stores picks where this part's device would have put them. */
 static dop_status
 take_picks(dop_model *m, uint32_t schedule, uint32_t n, uint32_t picks, dop_diag *diag)
 {
@@ -348,9 +348,9 @@ dop_ranks_take(dop_model *model, dop_diag *diag)
 
 /* --- states ---------------------------------------------------------------------------------------------------------- */
 
-/* The parity of the place; slots have one copy. */
+/* Returns the parity of the place. Slots have a single copy. */
 static uint32_t
-parity_of(const dop_model *m, const dop_states *x)
+find_place_parity(const dop_model *m, const dop_states *x)
 {
     return x->place < m->plan.model->n_sequences ? m->parity[x->place] : 0;
 }
@@ -362,10 +362,10 @@ tell_pages(dop_model *m, const dop_states *x, dop_diag *diag)
 }
 
 static dop_status
-size_of(dop_model *m, uint32_t rank, const dop_states *x, dop_diag *diag, uint64_t *out_size)
+ask_states_size(dop_model *m, uint32_t rank, const dop_states *x, dop_diag *diag, uint64_t *out_size)
 {
-    const dop_order order = dop_order_of_states(DOP_ORDER_SIZE, x, parity_of(m, x));
-    DOP_RETURN_IF_ERROR(send_held(m, diag));
+    const dop_order order = dop_order_of_states(DOP_ORDER_SIZE, x, find_place_parity(m, x));
+    DOP_RETURN_IF_ERROR(send_held_rows(m, diag));
     DOP_RETURN_IF_ERROR(send_order(m->ranks, rank, &order, diag));
     return dop_ranks_receive_all(m->ranks->wire, rank, DOP_LANE_ANSWERS, out_size, sizeof *out_size, diag);
 }
@@ -375,7 +375,7 @@ dop_ranks_size(dop_model *model, const dop_states *states)
 {
     uint64_t all = 0, size;
     for (uint32_t i = 1; model->ranks && i < model->ranks->wire->n; i++)
-        if (size_of(model, i, states, NULL, &size) == DOP_OK) /* the next call reports a lost rank */
+        if (ask_states_size(model, i, states, NULL, &size) == DOP_OK) /* the next call reports a lost rank */
             all += size;
     return all;
 }
@@ -386,9 +386,9 @@ dop_ranks_read(dop_model *model, const dop_states *states, dop_bytes_fn *take, v
     dop_ranks *r = model->ranks;
     dop_status st = r ? tell_pages(model, states, diag) : DOP_OK;
     for (uint32_t i = 1; r && i < r->wire->n && st == DOP_OK; i++) {
-        const dop_order order = dop_order_of_states(DOP_ORDER_READ, states, parity_of(model, states));
+        const dop_order order = dop_order_of_states(DOP_ORDER_READ, states, find_place_parity(model, states));
         uint64_t left = 0;
-        if ((st = size_of(model, i, states, diag, &left)) == DOP_OK)
+        if ((st = ask_states_size(model, i, states, diag, &left)) == DOP_OK)
             st = send_order(r, i, &order, diag);
         while (left > 0 && st == DOP_OK) {
             const uint8_t *bytes;
@@ -411,9 +411,9 @@ dop_ranks_write(dop_model *model, const dop_states *states, const uint8_t *bytes
     dop_ranks *r = model->ranks;
     dop_status st = r ? tell_pages(model, states, diag) : DOP_OK;
     for (uint32_t i = 1; r && i < r->wire->n && st == DOP_OK; i++) {
-        const dop_order order = dop_order_of_states(DOP_ORDER_WRITE, states, parity_of(model, states));
+        const dop_order order = dop_order_of_states(DOP_ORDER_WRITE, states, find_place_parity(model, states));
         uint64_t size = 0;
-        if ((st = size_of(model, i, states, diag, &size)) == DOP_OK)
+        if ((st = ask_states_size(model, i, states, diag, &size)) == DOP_OK)
             st = send_order(r, i, &order, diag);
         for (uint64_t at = 0, piece; at < size && st == DOP_OK; at += piece) {
             piece = size - at < DOP_WIRE_MOST / 2 ? size - at : DOP_WIRE_MOST / 2;

@@ -38,9 +38,9 @@ rows_fit(const dop_order *o, const dop_plan_model *m)
     return true;
 }
 
-/* Are the numbers of an order about a plan within what the plan has? */
+/* True if the numbers of an order are in range for the plan. */
 static bool
-fits(const dop_order *o, const dop_plan_model *m)
+order_fits_plan(const dop_order *o, const dop_plan_model *m)
 {
     const uint32_t *a = o->args, n = m->n_sequences, per = m->page ? m->ctx / m->page : 0;
     switch ((dop_order_kind)o->kind) {
@@ -90,7 +90,7 @@ dop_order_decode(const uint8_t *bytes, size_t size, const dop_plan_model *model,
             return DOP_FAIL(diag, DOP_E_INTERNAL, "order %s with too many words", table[o->kind].name);
     if (!model && o->kind > DOP_ORDER_END)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "order %s without a plan", table[o->kind].name);
-    if (model && !fits(o, model))
+    if (model && !order_fits_plan(o, model))
         return DOP_FAIL(diag, DOP_E_INTERNAL, "order %s is not for this plan", table[o->kind].name);
     return DOP_OK;
 }

@@ -1,9 +1,9 @@
-/* The orders that rank 0 of a plan in parts gives to the others, as messages.
+/* Messages ("orders") from rank 0 of a plan in parts to the other ranks.
  *
- * The others know nothing of tokens and sequences: rank 0 says which rows to run and which states to change, in terms of the
- * plan's schedules, places and pages, and an order means the same on every part.  A message is eight words, followed by
- * rows of the size that the table says.  All ranks run the same build and the same plan (both are compared at the start), so
- * numbers are sent as they are in memory. */
+ * The other ranks have no notion of tokens or sequences. Rank 0 tells them which rows to run and which states to
+ * change, by schedule, place and page of the plan; an order means the same on every part. A message is eight words,
+ * followed by rows of the size listed below. All ranks run the same build and plan (checked at the start), so numbers
+ * are sent in native byte order. */
 #ifndef DOPPLER_RUNTIME_PARTS_LEAD_RANK_ORDERS_H
 #define DOPPLER_RUNTIME_PARTS_LEAD_RANK_ORDERS_H
 
@@ -12,7 +12,7 @@
 
 #define DOP_ORDERS_VERSION 4u
 
-/* ORDER(name, words, bytes of a row, what): words is how many of dop_order.args are used. */
+/* ORDER(name, words, row bytes, what). words: number of dop_order.args used. */
 #define DOP_ORDERS(ORDER)                                                                                   \
     ORDER(OPEN, 6, 1, "version, first_tokens, max_chunk, no_scoring, on_demand, no_steps; the plan's path") \
     ORDER(CLOSE, 0, 0, "close the plan")                                                                    \
@@ -37,24 +37,24 @@ typedef enum dop_order_kind {
         DOP_N_ORDER_KINDS
 } dop_order_kind;
 
-/* What the last part must answer to a step. */
+/* Result that the last part must send after a step. */
 typedef enum dop_rank_answer { DOP_ANSWER_NOTHING, DOP_ANSWER_PICKS, DOP_ANSWER_ROWS, DOP_N_ANSWERS } dop_rank_answer;
 
 typedef struct dop_order_row {
     uint32_t token, position; /* as in dop_row */
     uint32_t place;           /* index of the row's sequence in the plan's states */
-    uint32_t parity;          /* which copy of replaced states was current for that sequence before the step */
+    uint32_t parity;          /* current copy of that sequence's replaced states before the step */
 } dop_order_row;
 
 enum { DOP_ORDER_WORDS = 6 };
 typedef struct dop_order {
     uint32_t kind;   /* DOP_ORDER_* */
-    uint32_t n_rows; /* dop_order_row that follow */
+    uint32_t n_rows; /* number of rows that follow */
     uint32_t args[DOP_ORDER_WORDS];
     const void *rows; /* not owned */
 } dop_order;
 
-/* The arguments of SIZE, READ and WRITE: place, from, to, which of them (bit 0: rows, bit 1: whole), parity. */
+/* Encodes the arguments of SIZE, READ and WRITE: place, from, to, groups (bit 0: rows, bit 1: whole), parity. */
 static inline dop_order
 dop_order_of_states(dop_order_kind kind, const dop_states *x, uint32_t parity)
 {
@@ -71,10 +71,10 @@ dop_order_states(const dop_order *o)
                         .whole = (o->args[3] & 2) != 0};
 }
 
-/* Appends the message. */
+/* Appends the message to `out`. */
 void dop_order_encode(const dop_order *order, dop_buf *out);
-/* *out_order->rows points into the message, which is aligned to 4 bytes.  DOP_E_INTERNAL: a message that dop_order_encode did not
- * make, or not for a plan with these facts (a place, page, position or row out of range). */
+/* Decodes a message, which must be aligned to 4 bytes; *out_order->rows points into it. Fails with DOP_E_INTERNAL if
+ * dop_order_encode did not make it, or a place, page, position or row is out of range for this plan. */
 dop_status dop_order_decode(const uint8_t *bytes, size_t size, const dop_plan_model *model, dop_diag *diag,
                             dop_order *out_order);
 

@@ -1,5 +1,4 @@
-/* Data between ranks that may be longer than a message (rows at a cut, logits, states), and waits for the device that makes
- * them. */
+/* Transfers between ranks that may exceed a message (rows at a cut, logits, states), and waits for the device. */
 #include "runtime/parts/lead/ranks.h"
 
 #include <string.h>
@@ -32,7 +31,7 @@ dop_ranks_receive_all(const dop_wire *wire, uint32_t from, dop_wire_lane lane, v
 }
 
 static uint64_t
-bytes_of(const dop_part_value *value, uint32_t n)
+count_row_value_bytes(const dop_part_value *value, uint32_t n)
 {
     return value->row_bytes * (value->one_row ? 1 : n);
 }
@@ -43,8 +42,8 @@ dop_ranks_send_rows(const dop_model *model, const dop_wire *wire, uint32_t sched
     dop_part_value values[DOP_PART_MAX_VALUES];
     const uint32_t n_values = dop_part_outputs(model, schedule, values);
     for (uint32_t i = 0; i < n_values; i++)
-        DOP_RETURN_IF_ERROR(
-            dop_ranks_send_all(wire, wire->rank + 1, DOP_LANE_ROWS, values[i].bytes, bytes_of(&values[i], n), diag));
+        DOP_RETURN_IF_ERROR(dop_ranks_send_all(wire, wire->rank + 1, DOP_LANE_ROWS, values[i].bytes,
+                                               count_row_value_bytes(&values[i], n), diag));
     return DOP_OK;
 }
 
@@ -60,7 +59,7 @@ dop_ranks_take_rows(const dop_wire *wire, dop_inbox *inbox, bool wait, dop_diag 
 {
     while (inbox->n_taken < inbox->n_values && (wait || wire->ready(wire->user, wire->rank - 1, DOP_LANE_ROWS))) {
         const dop_part_value *value = &inbox->values[inbox->n_taken];
-        const uint64_t left = bytes_of(value, inbox->n_rows) - inbox->at;
+        const uint64_t left = count_row_value_bytes(value, inbox->n_rows) - inbox->at;
         const uint8_t *message;
         size_t n;
         dop_status st = wire->receive(wire->user, wire->rank - 1, DOP_LANE_ROWS, diag, &message, &n);

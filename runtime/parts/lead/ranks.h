@@ -1,10 +1,10 @@
-/* A model in parts: one rank for each part, and steps that go through all of them.
+/* A model in parts: one rank per part, and pipelined steps through all of them.
  *
- * Rank 0 has the first part and everything that the host decides: tokens, pages, sampling, which steps are committed.
- * To the rest of the program its model is the whole one: dop_step_issue orders the same step from all ranks, and dop_step_collect
- * passes the rows on and receives the last part's results.  The other ranks execute orders (rank_follow.c) one after the other,
- * as soon as the rows for them have arrived.  Rank 0 may therefore begin a step as soon as it has passed on the rows of the
- * previous one, and all parts are busy. */
+ * Rank 0 has the first part and makes all host decisions: tokens, pages, sampling, commits. To the rest of the program,
+ * its model looks like the whole one. dop_step_issue orders the step from all ranks; dop_step_collect passes the rows
+ * on and receives the last part's results. The other ranks execute orders (rank_follow.c) in sequence, as soon as their
+ * rows arrive. Rank 0 may begin a step once it has passed on the rows of the previous one, so all parts can work at the
+ * same time. */
 #ifndef DOPPLER_RUNTIME_PARTS_LEAD_RANKS_H
 #define DOPPLER_RUNTIME_PARTS_LEAD_RANKS_H
 
@@ -12,130 +12,132 @@
 #include "runtime/parts/lead/rank_orders.h"
 #include "runtime/parts/lead/wire.h"
 
-/* The answer of a rank that has opened its part, followed by its schedules. */
+/* Answer of a rank that has opened its part, followed by its schedules. */
 typedef struct dop_rank_opened {
     uint32_t version; /* DOP_ORDERS_VERSION */
-    uint32_t status;  /* dop_status; anything but DOP_OK: `text` says why, and there is no more */
-    uint64_t digest;  /* the digest that all parts of the plan share (dop_ranks_digest) */
+    uint32_t status;  /* dop_status; if not DOP_OK, `text` has the reason and no schedules follow */
+    uint64_t digest;  /* digest shared by all parts of the plan (dop_ranks_digest) */
     uint64_t device_bytes;
-    uint32_t replaces, rewind; /* dop_plan.replaces, dop_plan_model.rewind */
+    uint32_t replaces, rewind; /* as in dop_plan.replaces and dop_plan_model.rewind */
     uint32_t n_schedules, reserved;
     char device[96];
     char text[1024];
 } dop_rank_opened;
 
 typedef struct dop_rank_schedule {
-    uint32_t kind, max_rows; /* name a schedule, the one of this kind and size that is ordered by barriers */
-    uint32_t greedy;         /* DOP_PICKS_*: the picks that the schedule makes in this part */
+    uint32_t kind, max_rows; /* identify a schedule, the one with barriers of this kind and size */
+    uint32_t greedy;         /* DOP_PICKS_*: picks that the schedule makes in this part */
     uint32_t reserved;
 } dop_rank_schedule;
 
-/* Where the time of steps goes, for the log. */
+/* Breakdown of step times, for the log. */
 typedef struct dop_rank_times {
     uint64_t steps;
     double wait_ms;    /* waiting for this part's device */
     double send_ms;    /* sending rows and answers */
-    double orders_ms;  /* waiting for orders; rank 0: for answers */
-    double receive_ms; /* receiving rows that had not arrived while the previous step ran */
+    double orders_ms;  /* waiting for orders; on rank 0: for answers */
+    double receive_ms; /* receiving rows that did not arrive during the previous step */
 } dop_rank_times;
 
 /* --- rank 0 ---------------------------------------------------------------------------------------------------------- */
 
-/* A step that was submitted but not waited for. */
+/* Maximum number of steps submitted but not collected. */
 enum { DOP_RANKS_AHEAD = 8 };
 
 typedef struct dop_ranks {
     const dop_wire *wire;
-    uint32_t *shadow;             /* owned: the page tables as the other ranks have them */
-    dop_plan_schedule *schedules; /* owned: the plan's schedules, with the DOP_PICKS_* of the last part */
-    dop_plan_model facts;         /* the plan's, lowered to what all parts can do */
+    uint32_t *shadow;             /* owned: page tables last sent to the other ranks */
+    dop_plan_schedule *schedules; /* owned: the plan's schedules with the DOP_PICKS_* of the last part */
+    dop_plan_model facts;         /* copy of the plan's, reduced to the limits of all parts */
     float *results;               /* owned: logits or hidden states from the last part */
-    dop_buf message;              /* for orders */
-    uint32_t max_chunk;           /* most tokens in a step of the feed under way; 0: as many as the schedules hold */
+    dop_buf message;              /* buffer for orders */
+    uint32_t max_chunk;           /* maximum tokens per step of the current feed; 0: limited only by the schedules */
     struct {
         uint32_t schedule, n_rows, picks; /* picks: dop_model.flight.picks_asked after the step */
         dop_rank_answer answer;
         dop_form form;
     } steps[DOP_RANKS_AHEAD];
-    bool holds; /* the last step's rows for rank 1 are not sent yet, because nothing waits for their result */
+    bool holds; /* the last step's rows are not sent to rank 1 yet, because no result of theirs is awaited */
     uint32_t held_schedule, held_rows; /* the step whose rows are held */
     uint32_t first, n_passed,
-        n_steps; /* steps[] is a ring: index of the oldest; how many have passed on their rows; how many there are */
-    /* Steps of rows of several sequences that dop_step_start began. */
-    dop_open_step *started[DOP_RANKS_AHEAD]; /* owned; n_started from first_started on, as a ring, are in flight */
+        n_steps; /* steps[] is a ring: index of the oldest; number that passed on their rows; total number */
+    /* Multi-sequence steps that dop_step_start began. */
+    /* owned, a ring; n_started from first_started on are in flight */
+    dop_open_step *started[DOP_RANKS_AHEAD];
     uint32_t first_started, n_started;
     dop_rank_times times;
-    uint32_t n_answered; /* other ranks that have reported how opening went */
+    uint32_t n_answered; /* number of other ranks that have reported the result of opening */
 } dop_ranks;
 
-/* Orders the other ranks to open their parts; the caller then opens its own.  model->ranks exists afterwards, even on failure. */
+/* Orders the other ranks to open their parts; the caller then opens its own. Sets model->ranks, also on failure. */
 dop_status dop_ranks_start(dop_model *model, const char *path, const dop_open_options *options, dop_diag *diag);
-/* Once rank 0's part is open: waits until the other ranks have opened theirs, and combines the limits of all parts in the model. */
+/* Waits until the other ranks have opened their parts, and reduces the model's limits to those of all parts. Call after
+ * opening rank 0's part. */
 dop_status dop_ranks_join(dop_model *model, dop_diag *diag);
-/* Orders the other ranks to close their parts; accepts a model without ranks. */
+/* Orders the other ranks to close their parts. Accepts a model without ranks. */
 void dop_ranks_end(dop_model *model);
 
-/* Orders a step from the other ranks, before rank 0 submits it; the step record is written already. */
+/* Orders a step from the other ranks. The step record must be written; rank 0 submits afterwards. */
 dop_status dop_ranks_submit(dop_model *model, uint32_t schedule, dop_form form, dop_diag *diag);
-/* Submits the step to rank 0's device.  Rows of the previous step that are not sent yet are sent while this step runs. */
+/* Submits the step to rank 0's device. Sends held rows of the previous step while this one runs. */
 dop_status dop_ranks_run(dop_model *model, uint32_t schedule, dop_form form, dop_diag *diag, uint64_t *out_ticket);
-/* Passes on the rows of a step to rank 1, after the step has run on rank 0 and dop_model.flight.picks_asked was updated. */
+/* Passes the rows of a step to rank 1, after it has run on rank 0 and flight.picks_asked is updated. */
 dop_status dop_ranks_pass(dop_model *model, dop_diag *diag);
-/* Waits for the oldest step that was passed on: puts its picks into the step record and its logits into results. */
+/* Waits for the oldest step that was passed on, and stores its picks in the step record and its logits in `results`. */
 dop_status dop_ranks_take(dop_model *model, dop_diag *diag);
 
-/* Sends any order without rows.  Does nothing for a model without ranks. */
+/* Sends an order without rows. Does nothing for a model without ranks. */
 dop_status dop_ranks_order(dop_model *model, dop_order_kind kind, const uint32_t *args, uint32_t n_args,
                            dop_diag *diag);
-/* Tells the other ranks which pages hold the first n positions of the sequence at a place. */
+/* Sends the other ranks the page table for the first n positions of the sequence at a place. */
 dop_status dop_ranks_tell_pages(dop_model *model, uint32_t place, uint32_t n, dop_diag *diag);
-/* Saving and restoring: the size in bytes, reading and writing of the states that the other ranks have,
- * one rank after the other; see transfer.c. */
+/* Size in bytes of the states on the other ranks, and reading and writing them, one rank after another; see
+ * transfer.c. */
 uint64_t dop_ranks_size(dop_model *model, const dop_states *states);
 dop_status dop_ranks_read(dop_model *model, const dop_states *states, dop_bytes_fn *take, void *user, dop_diag *diag);
 dop_status dop_ranks_write(dop_model *model, const dop_states *states, const uint8_t *bytes, dop_diag *diag);
 
 /* --- all ranks ------------------------------------------------------------------------------------------------------- */
 
-/* Sends what crosses the cut after a step of n rows. */
+/* Sends the values that cross the cut after a step of n rows. */
 dop_status dop_ranks_send_rows(const dop_model *model, const dop_wire *wire, uint32_t schedule, uint32_t n,
                                dop_diag *diag);
-/* What crosses the cut before a step, as far as it has arrived. */
+/* Receive state of the values that cross the cut before a step. */
 typedef struct dop_inbox {
     uint32_t n_rows;
-    uint32_t n_values, n_taken; /* n_taken have arrived completely; all of them when these are equal */
+    uint32_t n_values, n_taken; /* n_taken values have arrived completely; all when equal to n_values */
     uint64_t at;                /* bytes of the next value that have arrived */
     dop_part_value values[DOP_PART_MAX_VALUES];
 } dop_inbox;
 void dop_ranks_begin_rows(const dop_model *model, uint32_t schedule, uint32_t n, dop_inbox *out_inbox);
-/* Takes what has arrived of a step's rows, or (wait) waits for all of them. */
+/* Receives the rows of a step that have arrived, or with `wait` all of them. */
 dop_status dop_ranks_take_rows(const dop_wire *wire, dop_inbox *inbox, bool wait, dop_diag *diag);
-/* Does the schedule forward a value that it receives?  Then the value must stay until it is sent. */
+/* True if the schedule forwards a value that it receives. The value must then stay in place until it is sent. */
 bool dop_ranks_pass_on(const dop_model *model, uint32_t schedule);
-/* Waits for a submission to this rank's device.  Messages move meanwhile, and where there are processors enough the thread does not
- * sleep: waking it takes as long as a few dispatches. */
+/* Waits for a submission on this rank's device while messages progress. Busy-waits if there are enough processors,
+ * because waking a thread takes as long as a few dispatches. */
 dop_status dop_ranks_wait(const dop_wire *wire, dop_replay *replay, uint64_t ticket, dop_diag *diag);
 bool dop_ranks_may_spin(const dop_wire *wire, const dop_replay *replay);
-/* Sends and receives any number of bytes, in messages of at most DOP_WIRE_MOST. */
+/* Sends or receives any number of bytes, in messages of at most DOP_WIRE_MOST. */
 dop_status dop_ranks_send_all(const dop_wire *wire, uint32_t to, dop_wire_lane lane, const void *bytes, uint64_t size,
                               dop_diag *diag);
 dop_status dop_ranks_receive_all(const dop_wire *wire, uint32_t from, dop_wire_lane lane, void *bytes, uint64_t size,
                                  dop_diag *diag);
 
-/* Opens the part of a rank on its device: with barriers only, and without running ahead. */
+/* Opens a rank's part on its device, with barriers only and no steps ahead. */
 dop_status dop_model_open_part(const char *path, const dop_open_options *options, const dop_wire *wire, dop_diag *diag,
                                dop_model **out_model);
-/* The digest that is the same for all parts of a plan. */
+/* Returns the digest that all parts of a plan share. */
 static inline uint64_t
 dop_ranks_digest(const dop_plan *plan)
 {
     return plan->part ? plan->part->set : plan->digest;
 }
 
-/* Ranks 1 and up: executes rank 0's orders until it announces the end, or until this rank or another one fails.
- * options: for this rank's device. */
+/* Ranks 1 and up: executes rank 0's orders until the END order, or until a rank fails. options: for this rank's
+ * device. */
 dop_status dop_ranks_follow(const dop_wire *wire, const dop_open_options *options, dop_diag *diag);
-/* Rank 0, at the very end: announces the end to the others. */
+/* Rank 0, at the very end: sends END to the other ranks. */
 void dop_ranks_dismiss(const dop_wire *wire);
 
 #endif

@@ -1,11 +1,11 @@
-/* MPI as a wire: buffers in rings, preposted where they are received. */
+/* MPI wire: rings of buffers, preposted for receiving. */
 #include "runtime/parts/mpi/mpi_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* How many messages may be under way on a lane; rows and answers come in pieces of DOP_WIRE_MOST. */
+/* Maximum messages in flight per lane. Rows and answers are sent in pieces of DOP_WIRE_MOST. */
 static const uint32_t depths[DOP_MPI_LANES] = {[DOP_LANE_ORDERS] = 16, [DOP_LANE_ROWS] = 16, [DOP_LANE_ANSWERS] = 4};
 
 static dop_status
@@ -17,9 +17,9 @@ fail_mpi(int code, const char *what, dop_diag *diag)
     return DOP_FAIL(diag, DOP_E_DEVICE, "%s failed: %.300s", what, text);
 }
 
-/* Waits until a request is done or a rank is lost. */
+/* Waits until a request is finished or a rank is lost. */
 static dop_status
-finish(dop_mpi *m, MPI_Request *request, MPI_Status *status, dop_diag *diag)
+finish_request(dop_mpi *m, MPI_Request *request, MPI_Status *status, dop_diag *diag)
 {
     for (uint64_t looks = 0;; looks++) {
         int done = 0, code = MPI_Test(request, &done, status);
@@ -44,7 +44,7 @@ mpi_send(void *user, uint32_t to, dop_wire_lane lane, const void *bytes, size_t 
         return DOP_FAIL(diag, DOP_E_INTERNAL, "%zu bytes to rank %u, lane %d", size, to, lane);
     MPI_Request *request = &r->requests[r->next];
     uint8_t *buffer = r->buffers + r->next * r->most;
-    dop_status st = finish(m, request, MPI_STATUS_IGNORE, diag);
+    dop_status st = finish_request(m, request, MPI_STATUS_IGNORE, diag);
     if (st != DOP_OK)
         return st;
     r->next = (r->next + 1) % r->depth;
@@ -67,7 +67,7 @@ mpi_receive(void *user, uint32_t from, dop_wire_lane lane, dop_diag *diag, const
     if (r->held != UINT32_MAX && (code = MPI_Start(&r->requests[r->held])) != MPI_SUCCESS)
         return fail_mpi(code, "MPI_Start", diag);
     r->held = UINT32_MAX;
-    dop_status st = finish(m, &r->requests[r->next], &status, diag);
+    dop_status st = finish_request(m, &r->requests[r->next], &status, diag);
     if (st != DOP_OK)
         return st;
     (void)MPI_Get_count(&status, MPI_BYTE, &n);
@@ -78,7 +78,7 @@ mpi_receive(void *user, uint32_t from, dop_wire_lane lane, dop_diag *diag, const
     return DOP_OK;
 }
 
-/* Looks at the request and leaves it as it is, for mpi_receive to find. */
+/* Polls the request without completing it; mpi_receive does that. */
 static bool
 mpi_ready(void *user, uint32_t from, dop_wire_lane lane)
 {
@@ -92,12 +92,12 @@ mpi_ready(void *user, uint32_t from, dop_wire_lane lane)
     return MPI_Request_get_status(r->requests[r->next], &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done;
 }
 
-/* Leaves the reason for the watch to report, since this thread is about to end. */
+/* Stores the reason for the watch to send, because this thread is about to end. */
 static void
 mpi_fail(void *user, const dop_diag *diag)
 {
     dop_mpi *m = user;
-    if (atomic_load(&m->failed)) /* the failure came from another rank: the others know of it */
+    if (atomic_load(&m->failed)) /* the failure came from another rank, and the others know of it */
         return;
     m->sign = (dop_mpi_sign){.word = DOP_MPI_FAILED, .code = diag->code};
     snprintf(m->sign.text, sizeof m->sign.text, "%.300s%s%.600s", diag->path, diag->path[0] ? ": " : "", diag->message);
@@ -119,7 +119,7 @@ make_ring(dop_mpi *m, dop_mpi_ring *r, uint32_t lane, int from, dop_diag *diag)
     r->depth = depths[lane];
     r->most = DOP_WIRE_MOST;
     r->held = UINT32_MAX;
-    r->buffers = aligned_alloc(4096, r->depth * r->most); /* memory that nothing is written to costs nothing */
+    r->buffers = aligned_alloc(4096, r->depth * r->most); /* untouched pages cost no memory */
     r->requests = calloc(r->depth, sizeof(MPI_Request));
     if (!r->buffers || !r->requests) {
         r->depth = 0;
@@ -175,7 +175,7 @@ finish_ring(dop_mpi_ring *r, bool receives)
     free(r->requests);
 }
 
-/* Finds on which host each rank runs, and whether this host has processors enough for its ranks. */
+/* Finds the host of each rank, and whether this host has enough processors for its ranks. */
 static dop_status
 find_places(dop_mpi *m, dop_diag *diag)
 {
@@ -257,7 +257,7 @@ dop_mpi_end(dop_mpi *mpi, dop_status st)
     dop_mpi_watch_end(m);
     if (atomic_load(&m->silent) || !m->started) {
         (void)fflush(NULL);
-        if (m->started && m->wire.rank > 0) /* rank 0 is lost, which else reports it */
+        if (m->started && m->wire.rank > 0) /* rank 0, which normally reports a loss, is lost */
             dop_mpi_watch_say(m);
         (void)MPI_Abort(MPI_COMM_WORLD, st == DOP_OK ? 1 : (int)st);
         _exit(1);

@@ -1,4 +1,4 @@
-/* The watch: a thread of each rank that notices when another one is lost.  Rank 0 watches all others, and they watch it. */
+/* Watch: a thread of each rank that detects lost ranks. Rank 0 watches all others, and they watch rank 0. */
 #include "runtime/parts/mpi/mpi_internal.h"
 
 #include <errno.h>
@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 enum {
-    SAY_MS = 500,   /* between two signs of life */
-    LOOK_MS = 100,  /* between two looks at processes of this host */
-    ENDS_MS = 2500, /* the program has so long to end by itself when a rank is lost */
-    STEP_US = 1000  /* between two rounds; MPI moves messages in each */
+    SAY_MS = 500,   /* interval of ALIVE messages */
+    LOOK_MS = 100,  /* interval of process checks on this host */
+    ENDS_MS = 2500, /* grace period for the program to end after a rank is lost */
+    STEP_US = 1000  /* interval of rounds; MPI makes progress in each */
 };
 
 double
@@ -23,9 +23,9 @@ dop_mpi_now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* Notes that a rank is lost.  silent: the rank will not end by itself. */
+/* Records that a rank is lost. silent: the rank will not end by itself. */
 static void
-lose(dop_mpi *m, uint32_t rank, dop_status code, bool silent, const char *why)
+note_lost_rank(dop_mpi *m, uint32_t rank, dop_status code, bool silent, const char *why)
 {
     if (atomic_exchange(&m->failing, true))
         return;
@@ -37,7 +37,7 @@ lose(dop_mpi *m, uint32_t rank, dop_status code, bool silent, const char *why)
 }
 
 static void
-hear(dop_mpi *m, dop_mpi_peer *p)
+receive_signs(dop_mpi *m, dop_mpi_peer *p)
 {
     int done = 1;
     while (done && !p->bye) {
@@ -45,7 +45,7 @@ hear(dop_mpi *m, dop_mpi_peer *p)
                                                         m->watching, &p->receive) != MPI_SUCCESS)
             return;
         if (MPI_Test(&p->receive, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
-            lose(m, p->rank, DOP_E_DEVICE, true, "is lost: the connection to it failed");
+            note_lost_rank(m, p->rank, DOP_E_DEVICE, true, "is lost: the connection to it failed");
             return;
         }
         if (!done)
@@ -54,14 +54,14 @@ hear(dop_mpi *m, dop_mpi_peer *p)
         p->bye = p->received.word == DOP_MPI_BYE;
         p->received.text[sizeof p->received.text - 1] = 0;
         if (p->received.word == DOP_MPI_FAILED)
-            lose(m, p->rank, (dop_status)p->received.code, false, p->received.text);
-        m->told = m->told || p->received.word == DOP_MPI_LOST; /* and rank 0 will end all */
+            note_lost_rank(m, p->rank, (dop_status)p->received.code, false, p->received.text);
+        m->told = m->told || p->received.word == DOP_MPI_LOST; /* rank 0 will end all ranks */
     }
 }
 
-/* Sends a message to a peer, unless the one before is still under way; returns whether it was sent. */
+/* Sends a message to a peer unless the previous one is still in flight. Returns true if it was sent. */
 static bool
-say(dop_mpi *m, dop_mpi_peer *p, const dop_mpi_sign *sign)
+send_sign(dop_mpi *m, dop_mpi_peer *p, const dop_mpi_sign *sign)
 {
     int done = 1;
     if (p->send != MPI_REQUEST_NULL && (MPI_Test(&p->send, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || !done))
@@ -71,20 +71,20 @@ say(dop_mpi *m, dop_mpi_peer *p, const dop_mpi_sign *sign)
     return MPI_Isend(&p->sent, (int)size, MPI_BYTE, (int)p->rank, 0, m->watching, &p->send) == MPI_SUCCESS;
 }
 
-/* Declares a peer lost when its process, on this host, is gone, or when the peer was silent for too long. */
+/* Declares a peer lost if its process on this host is gone, or if it was silent for too long. */
 static void
-look(dop_mpi *m, const dop_mpi_peer *p, double now)
+check_peer_alive(dop_mpi *m, const dop_mpi_peer *p, double now)
 {
     const dop_mpi_place *here = &m->places[m->wire.rank], *there = &m->places[p->rank];
     char why[100];
     if (p->bye)
         return;
     if (strcmp(here->host, there->host) == 0 && kill((pid_t)there->pid, 0) != 0 && errno == ESRCH) {
-        lose(m, p->rank, DOP_E_DEVICE, true, "has ended: it was killed, or crashed");
+        note_lost_rank(m, p->rank, DOP_E_DEVICE, true, "has ended: it was killed, or crashed");
     } else if (now - p->heard_ms > m->silence_ms) {
         snprintf(why, sizeof why, "has not answered for %.0f s: it was stopped, or hangs, or its host is gone",
                  m->silence_ms / 1e3);
-        lose(m, p->rank, DOP_E_DEVICE, true, why);
+        note_lost_rank(m, p->rank, DOP_E_DEVICE, true, why);
     }
 }
 
@@ -107,11 +107,11 @@ dop_mpi_watch_say(const dop_mpi *mpi)
         return;
     if (m->wire.rank <= 1)
         fprintf(stderr, "doppler-exec: error: %s\n", m->why);
-    else /* whoever aborts first ends rank 1 too */
+    else /* the first rank to abort also ends rank 1, so let it print first */
         (void)nanosleep(&moment, NULL);
 }
 
-/* Ends all ranks, after the program has had time to report the loss and to end. */
+/* Ends all ranks, after the program has had time to report the loss. */
 static void
 end_all(dop_mpi *m)
 {
@@ -121,11 +121,11 @@ end_all(dop_mpi *m)
 }
 
 static void
-speak(dop_mpi *m, bool alive)
+send_signs(dop_mpi *m, bool alive)
 {
     const dop_mpi_sign lives = {.word = DOP_MPI_ALIVE}, bye = {.word = DOP_MPI_BYE};
-    /* Rank 0 passes on what one of the others has said, as they may be waiting for that one, and what it has seen itself, so that
-     * none of them reports rank 0 as lost when it ends because of that. */
+    /* Rank 0 forwards failures of other ranks, because the rest may be waiting for the failed one. It also forwards
+     * losses that it detected, so that no rank reports rank 0 as lost when it ends. */
     if (m->wire.rank == 0 && atomic_load(&m->failed) && !m->passed_on) {
         m->passed_on = true;
         m->sign = (dop_mpi_sign){.word = atomic_load(&m->silent) ? DOP_MPI_LOST : DOP_MPI_FAILED, .code = m->code};
@@ -140,19 +140,19 @@ speak(dop_mpi *m, bool alive)
         if (p->send != MPI_REQUEST_NULL)
             (void)MPI_Test(&p->send, &done, MPI_STATUS_IGNORE);
         if (failed && !p->said_bye && !p->has_sign) {
-            p->has_sign = say(m, p, &m->sign);
+            p->has_sign = send_sign(m, p, &m->sign);
             said = said && p->has_sign;
         } else if (atomic_load(&m->ending) && !p->said_bye)
-            p->said_bye = say(m, p, &bye);
+            p->said_bye = send_sign(m, p, &bye);
         else if (alive && !p->said_bye)
-            (void)say(m, p, &lives);
+            (void)send_sign(m, p, &lives);
     }
     if (failed && said)
         atomic_store(&m->has_sign, false);
 }
 
 static void *
-watch(void *user)
+watch_ranks(void *user)
 {
     dop_mpi *m = user;
     double said = 0, looked = 0, lost = 0, patience = ENDS_MS + (m->wire.rank > 0 ? 2000 : 0);
@@ -162,17 +162,17 @@ watch(void *user)
         const bool alive = now - said >= SAY_MS;
         said = alive ? now : said;
         for (uint32_t i = 0; i < m->n_peers; i++)
-            hear(m, &m->peers[i]);
-        speak(m, alive);
+            receive_signs(m, &m->peers[i]);
+        send_signs(m, alive);
         if (now - looked >= LOOK_MS)
             for (uint32_t i = 0; i < m->n_peers; i++)
-                look(m, &m->peers[i], now);
+                check_peer_alive(m, &m->peers[i], now);
         looked = now - looked >= LOOK_MS ? now : looked;
         if (atomic_load(&m->failed)) {
             lost = lost > 0 ? lost : now;
             if (atomic_load(&m->ending) && atomic_load(&m->silent)) {
-                speak(m, false);
-                return NULL; /* dop_mpi_end goes on */
+                send_signs(m, false);
+                return NULL; /* dop_mpi_end continues */
             }
             if (now - lost > patience)
                 end_all(m);
@@ -195,7 +195,7 @@ dop_mpi_watch_start(dop_mpi *mpi, dop_diag *diag)
                                      .receive = MPI_REQUEST_NULL,
                                      .send = MPI_REQUEST_NULL,
                                      .heard_ms = dop_mpi_now_ms()};
-    m->started = pthread_create(&m->thread, NULL, watch, m) == 0;
+    m->started = pthread_create(&m->thread, NULL, watch_ranks, m) == 0;
     return m->started ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "cannot start a thread");
 }
 

@@ -1,8 +1,7 @@
-/* Rows between ranks of one host: a ring of buffers in memory that both have (an MPI shared window).
+/* Transfers rows between ranks of one host through a ring of buffers in shared memory (an MPI shared window).
  *
- * A message is copied into the ring by one rank and out of it by the other, where MPI would copy it once more on each side; and it
- * is there when the sender has written it, whether or not anybody calls MPI meanwhile.  Each rank has the ring that it
- * receives from. */
+ * The sender copies a message into the ring, the receiver out of it; MPI would add a copy on each side. It is available
+ * as soon as it is written, even if no thread calls MPI. Each rank owns the ring that it receives from. */
 #include "runtime/parts/mpi/mpi_internal.h"
 
 #include <sched.h>
@@ -11,18 +10,18 @@
 
 enum { SLOTS = 8 };
 
-/* A ring of messages.  Each count is written by one side only; the counts lie on cache lines of their own. */
+/* Ring of messages. Each count is written by one side only, and has cache lines of its own. */
 struct dop_mpi_window {
     _Atomic uint64_t sent;
     uint8_t apart[128 - sizeof(uint64_t)];
     _Atomic uint64_t taken;
     uint8_t apart_too[128 - sizeof(uint64_t)];
-    uint32_t sizes[SLOTS]; /* bytes of the message in each */
+    uint32_t sizes[SLOTS]; /* by slot: message size in bytes */
     uint8_t rest[4096 - 256 - SLOTS * sizeof(uint32_t)];
     uint8_t slots[SLOTS][DOP_WIRE_MOST];
 };
 
-/* Which rank of this host is this one of the job?  -1: it is on another host. */
+/* Translates a rank of the job to a rank on this host; -1: it is on another host. */
 static int
 local_rank(const dop_mpi *m, int rank)
 {
@@ -51,7 +50,7 @@ dop_mpi_window_make(dop_mpi *mpi)
     made = MPI_Win_allocate_shared(size, 1, MPI_INFO_NULL, m->host, &base, &m->window) == MPI_SUCCESS;
     if (!made)
         m->window = MPI_WIN_NULL;
-    /* Where a rank has no window, perhaps for want of memory, all ranks of the host send rows as messages. */
+    /* If any rank of the host has no window, perhaps for lack of memory, all of them send rows as messages. */
     if (MPI_Allreduce(&made, &all, 1, MPI_INT, MPI_MIN, m->host) != MPI_SUCCESS || !all)
         return;
     (void)MPI_Win_lock_all(MPI_MODE_NOCHECK, m->window);
@@ -85,9 +84,9 @@ dop_mpi_rest(const dop_mpi *mpi, uint64_t looks)
         (void)sched_yield();
 }
 
-/* Waits until *count is at least `value`, or a rank is lost.  Messages of other lanes move meanwhile. */
+/* Waits until *count is at least `value`, or a rank is lost. Messages of other lanes make progress meanwhile. */
 static dop_status
-await(dop_mpi *m, const _Atomic uint64_t *count, uint64_t value, dop_diag *diag)
+await_count(dop_mpi *m, const _Atomic uint64_t *count, uint64_t value, dop_diag *diag)
 {
     for (uint64_t looks = 0; atomic_load_explicit(count, memory_order_acquire) < value; looks++) {
         int there;
@@ -105,7 +104,7 @@ dop_mpi_window_send(dop_mpi *mpi, const void *bytes, size_t size, dop_diag *diag
 {
     dop_mpi_window *w = mpi->rows_out;
     const uint64_t n = atomic_load_explicit(&w->sent, memory_order_relaxed);
-    dop_status st = n < SLOTS ? DOP_OK : await(mpi, &w->taken, n - SLOTS + 1, diag);
+    dop_status st = n < SLOTS ? DOP_OK : await_count(mpi, &w->taken, n - SLOTS + 1, diag);
     if (st != DOP_OK)
         return st;
     memcpy(w->slots[n % SLOTS], bytes, size);
@@ -119,10 +118,10 @@ dop_mpi_window_receive(dop_mpi *mpi, dop_diag *diag, const uint8_t **out_bytes, 
 {
     dop_mpi_window *w = mpi->rows_in;
     uint64_t n = atomic_load_explicit(&w->taken, memory_order_relaxed);
-    if (mpi->has_slot) /* the caller is done with the message before */
+    if (mpi->has_slot) /* release the previous message */
         atomic_store_explicit(&w->taken, ++n, memory_order_release);
     mpi->has_slot = false;
-    dop_status st = await(mpi, &w->sent, n + 1, diag);
+    dop_status st = await_count(mpi, &w->sent, n + 1, diag);
     if (st != DOP_OK)
         return st;
     mpi->has_slot = true;
