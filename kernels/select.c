@@ -76,7 +76,7 @@ dop_kernel_fits(dop_variant_id v, const dop_graph *g, const dop_region *r, const
 {
     dop_tile tile;
     dop_graph copy;
-    return fits(dop_variant_of((dop_variant_id)v], &(dop_site){dop_graph_by_rows(g, r, &copy), r, t, NULL}, &tile);
+    return fits(dop_variant_of(v), &(dop_site){dop_graph_by_rows(g, r, &copy), r, t, NULL}, &tile);
 }
 
 bool
@@ -146,7 +146,7 @@ dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *tar
     dop_tile other = {0};
     memset(c, 0, sizeof *c);
     for (int i = 1; i < DOP_VARIANT_COUNT; i++) {
-        const dop_variant *v = dop_variant_of((dop_variant_id)i];
+        const dop_variant *v = dop_variant_of(i);
         dop_tile tile;
         if (v->tpl != r->tpl)
             continue;
