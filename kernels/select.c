@@ -188,7 +188,7 @@ dop_kernel_select_stage(const dop_graph *g, const dop_region *r, const dop_targe
     dop_selection *c = out_choice;
     *c = *own;
     c->variant = dop_variant_of(own->variant)->descriptor->stage;
-    const dop_variant *v = dop_variant_of((dop_variant_id)c->variant];
+    const dop_variant *v = dop_variant_of(c->variant);
     if (!c->variant || (v->caps & ~target->caps))
         return "a region is neither element-wise, products of one token, attention, nor a recurrence";
     if (dop_target_avoids(target, v->name))
