@@ -9,7 +9,7 @@ dop_chunks_time(const dop_chunk_costs *costs, uint32_t room, size_t n)
     return c->start + (tokens < c->full ? c->full - (c->full - tokens) * (c->lack - 1) / c->lack : tokens);
 }
 
-/* The smallest size that may have n tokens; n_sizes: there is none. */
+/* Returns the index of the smallest size for n tokens; n_sizes: none. */
 static size_t
 smallest_for(const dop_chunk_size *sizes, size_t n_sizes, size_t n)
 {
@@ -38,7 +38,7 @@ dop_chunks_next(const dop_chunk_costs *costs, const dop_chunk_size *sizes, size_
     return two < dop_chunks_time(costs, sizes[fits].room, n) ? filled : fits;
 }
 
-/* The smallest size that has room for n tokens, or the largest of all; none is larger than `most`. */
+/* Returns the smallest size that holds n tokens, at most `most`. */
 static uint32_t
 size_for(const uint32_t *sizes, size_t n_sizes, size_t n, uint32_t most)
 {

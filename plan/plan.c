@@ -18,7 +18,7 @@
 
 enum { MAX_SECTIONS = 64 };
 
-/* Name of a section; NULL for an unknown one, for which the caller may write "section N". */
+/* Returns the name of a section kind; NULL: unknown. */
 static const char *
 section_name(uint32_t kind)
 {
@@ -72,7 +72,7 @@ path_or_null(const dop_plan *plan)
     return plan->path[0] ? plan->path : NULL;
 }
 
-/* Something else is in the place of a plan: a model, or one of the files that nobody wants. */
+/* Fails with a message about the kind of file found instead of a plan. */
 static dop_status
 not_a_plan(const dop_plan *plan, const char *path, dop_diag *diag)
 {
@@ -95,7 +95,7 @@ not_a_plan(const dop_plan *plan, const char *path, dop_diag *diag)
                        "not a Doppler plan (its first bytes are not the magic); make one with dopplerc");
 }
 
-/* What is at a path that can be no plan: nothing, or a folder. */
+/* Fails if the path does not exist or is a folder. */
 static dop_status
 look_at(const char *path, dop_diag *diag)
 {
@@ -150,8 +150,8 @@ check_header(const dop_plan *plan, dop_diag *diag, const dop_plan_section **out_
     return DOP_OK;
 }
 
-/* Sections lie in the file in table order, behind the table, aligned, apart, with only zeros between them: so that
- * every byte of the file is covered by a digest or known. */
+/* Sections must follow the table in order, aligned and without overlap, with only zeros between them.  Then every byte of the file is
+ * covered by a digest or known to be zero. */
 static dop_status
 check_sections(const dop_plan *plan, const dop_plan_section *s, uint32_t n, dop_diag *diag)
 {
@@ -200,7 +200,7 @@ check_digests(const dop_plan *plan, const dop_plan_section *s, uint32_t n, dop_d
     return DOP_OK;
 }
 
-/* Sets one pointer and count; more than 2^31 rows cannot be indexed by the format. */
+/* Sets a row pointer and its count.  Fails for more than INT32_MAX rows. */
 static dop_status
 bind_rows(const dop_plan *plan, const dop_plan_section *s, const void **out_rows, uint32_t *out_n, dop_diag *diag)
 {
@@ -342,7 +342,8 @@ error:
     return st;
 }
 
-/* Names of external weights are relative to the directory of the plan; dop_plan_check_rows has refused any that leaves it. */
+/* Maps external weights and model files.  Names of external weights are relative to the plan's directory; dop_plan_check_rows has
+ * rejected names that leave it. */
 static dop_status
 open_files(dop_plan *plan, dop_diag *diag)
 {
@@ -376,7 +377,7 @@ open_files(dop_plan *plan, dop_diag *diag)
     return st;
 }
 
-/* What dop_plan.lock says. */
+/* Takes a shared lock on the plan file; returns dop_plan.lock. */
 static int
 lock_file(const char *path)
 {
@@ -388,7 +389,7 @@ lock_file(const char *path)
     return fd + 1;
 }
 
-/* A part in a file of its own, where there is no file of all. */
+/* True if the part has a file of its own, and no file of all parts exists. */
 static bool
 own_file(const char *path, uint32_t part, char out[512])
 {

@@ -1,5 +1,3 @@
-/* Every index, offset and count in the rows of a plan.  The digests only say that the file is as its writer left it;
- * these checks say that using it stays inside the file and inside the slots. */
 #include "plan/plan_check.h"
 #include "base/caps.h"
 #include "base/os/system.h"
@@ -11,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Limits far above anything a device takes; they keep products of outside numbers inside 64 bits. */
+/* Limits far above any device; they keep products of untrusted numbers within 64 bits. */
 enum {
     MAX_VOCAB = 1 << 24,
     MAX_CTX = 1 << 24, /* positions: the largest --ctx */
@@ -29,7 +27,7 @@ string_ok(const dop_plan *plan, uint32_t offset)
     return offset < plan->strings_size;
 }
 
-/* [first, first + n) lies in [0, limit) */
+/* True if [first, first + n) lies in [0, limit). */
 static bool
 range_ok(uint64_t first, uint64_t n, uint64_t limit)
 {
@@ -42,7 +40,7 @@ check_strings(const dop_plan *plan, dop_diag *diag)
 {
     if (plan->strings_size == 0 || plan->strings[0] != 0 || plan->strings[plan->strings_size - 1] != 0)
         return DAMAGED("section STRINGS does not start and end with a 0 byte");
-    /* Names go into messages and listings: one line each, and nothing that a terminal obeys. */
+    /* Names appear in messages and listings: no line breaks or terminal control characters. */
     for (uint64_t i = 0; i < plan->strings_size; i++) {
         unsigned char c = (unsigned char)plan->strings[i];
         if ((c > 0 && c < 0x20) || c == 0x7f)
@@ -108,8 +106,8 @@ check_profiles(const dop_plan *plan, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Dispatches of a schedule, which are no stages: these have their arguments in a table, and the number of their function as flags.
- * A profile names every capability that its kernels need, because a device is chosen by that list. */
+/* Checks the dispatches of a schedule, but not its stages, which use `flags` and arguments differently.  A profile must cover all
+ * capabilities of its kernels, because devices are selected by it. */
 static dop_status
 check_list(const dop_plan *plan, const dop_plan_schedule *s, dop_diag *diag)
 {
@@ -139,7 +137,7 @@ check_decodes(const dop_plan *plan, dop_diag *diag)
     return DOP_OK;
 }
 
-/* What a walk over a SPIR-V module finds (SPIR-V specification 1.6, section 2.3: physical layout). */
+/* Facts collected from a SPIR-V module (SPIR-V specification 1.6, section 2.3: physical layout). */
 typedef struct spirv_facts {
     uint32_t entry_points;
     bool compute_main;
@@ -248,7 +246,7 @@ check_slots(dop_plan *plan, dop_diag *diag)
             continue;
         if (s->file != UINT32_MAX && (s->file >= plan->n_files || plan->files[s->file].model))
             return DAMAGED("slot %u is in external file %u of %u", i, s->file, plan->n_files);
-        if (plan->n_ranges > 0) /* dop_plan_check_ranges() knows what is read */
+        if (plan->n_ranges > 0) /* dop_plan_check_ranges() checks these */
             continue;
         uint64_t limit = s->file == UINT32_MAX ? plan->weights_size : plan->files[s->file].size;
         if (!range_ok(s->file_offset, s->size, limit))
@@ -303,7 +301,7 @@ check_dispatches(const dop_plan *plan, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Records of n dispatches lie one after the other from *io_end on. */
+/* True if the parameter records of n dispatches are consecutive from *io_end on; advances *io_end. */
 static bool
 records_ok(const dop_plan_dispatch *d, uint32_t n, uint64_t *io_end)
 {
@@ -315,7 +313,7 @@ records_ok(const dop_plan_dispatch *d, uint32_t n, uint64_t *io_end)
     return true;
 }
 
-/* A schedule's table has its stages and parameter records and nothing else.  Its dispatches and stages exist. */
+/* The table must have exactly the size of the schedule's stages and parameter records. */
 static dop_status
 check_table(const dop_plan *plan, uint32_t i, dop_diag *diag)
 {
@@ -344,7 +342,7 @@ check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
         return DAMAGED("schedule %u is for adapters", i);
     if (s->ordering >= DOP_N_ORDERS)
         return DAMAGED("schedule %u has ordering %u", i, s->ordering);
-    /* Only the last dispatch of a decode schedule counts persistent runs. */
+    /* Only decode schedules and small schedules of rows count persistent runs. */
     const bool inner = s->logits_slot == DOP_PLAN_NO_SLOT && plan->part && plan->part->number + 1 < plan->part->n_parts;
     const bool decodes = s->kind == DOP_SCHED_DECODE && (s->greedy == DOP_PICKS_NEXT || inner);
     const bool rows =
@@ -417,7 +415,7 @@ is_multiple_of_4(uint64_t bytes)
     return bytes % 4 == 0;
 }
 
-/* States in pages: the pool has the bytes of all of them. */
+/* True if the pages of a paged state lie in its slot. */
 static bool
 pool_ok(const dop_plan *plan, const dop_plan_state *s)
 {
@@ -427,7 +425,7 @@ pool_ok(const dop_plan *plan, const dop_plan_state *s)
            range_ok(s->offset, all, plan->slots[s->slot].size);
 }
 
-/* All bytes of a state lie in its slot, and those of its sequences and copies apart. */
+/* States must lie in their slots; their sequences and copies must not overlap. */
 static dop_status
 check_states(const dop_plan *plan, dop_diag *diag)
 {
@@ -481,7 +479,7 @@ check_programs(const dop_plan *plan, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Sizes of latents and pictures are within bounds, and the plan has the four programs of drawing. */
+/* Checks the sizes of latents and images, and that a plan has either all programs of a diffusion model or none. */
 static dop_status
 check_draw(const dop_plan *plan, dop_diag *diag)
 {
@@ -508,7 +506,7 @@ check_draw(const dop_plan *plan, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Is it a matrix of 16-bit or 32-bit floats without padding inside its rows' bytes, of this many rows and columns? */
+/* True if tensor i is an unpadded matrix of rows x cols with `bytes` bytes per value. */
 static bool
 is_room(const dop_plan *plan, uint32_t i, uint32_t rows, uint32_t cols, uint32_t bytes)
 {
@@ -517,7 +515,7 @@ is_room(const dop_plan *plan, uint32_t i, uint32_t rows, uint32_t cols, uint32_t
            t->size / rows >= (uint64_t)cols * bytes && t->size / rows % 4 == 0;
 }
 
-/* Room for adapters: all tensors have the same ranks, and every place lies inside them. */
+/* Checks the adapter capacity: all tensors have the same ranks, and every place lies inside them. */
 static dop_status
 check_places(const dop_plan *plan, dop_diag *diag)
 {
@@ -536,7 +534,7 @@ check_places(const dop_plan *plan, dop_diag *diag)
     for (uint32_t i = 0; i < plan->n_places; i++) {
         const dop_plan_adapter_place *p = &plan->places[i];
         const uint64_t last = p->n > 0 ? p->n - 1 : 0;
-        const bool control = p->a == p->b; /* then `start` is a layer */
+        const bool control = p->a == p->b; /* control vectors: `start` is a layer */
         const bool tensors = string_ok(plan, p->tensor) && p->a < plan->n_tensors && p->b < plan->n_tensors &&
                              (control || is_room(plan, p->a, ranks, plan->tensors[p->a].cols, 2)) &&
                              is_room(plan, p->b, plan->tensors[p->b].rows, ranks, 2);

@@ -1,4 +1,3 @@
-/* Plans that are a part of a model: the directory of a file of several, and the rows that say what crosses. */
 #include "plan/plan_part.h"
 #include "plan/plan.h"
 #include "plan/plan_names.h"
@@ -12,7 +11,6 @@
 #define DAMAGED(path, ...) \
     DOP_FAIL_IN(diag, DOP_E_INPUT, (path) && *(path) ? (path) : NULL, "the plan is damaged: " __VA_ARGS__)
 
-/* The directory's digest: over the header with the field zero, and its rows. */
 uint64_t
 dop_plan_set_digest(const dop_plan_set_header *header, const dop_plan_set_row *rows)
 {
@@ -46,8 +44,7 @@ check_rows(const dop_plan_set_header *h, const uint8_t *bytes, const char *path,
     return at == h->file_size ? DOP_OK : DAMAGED(path, "something lies behind its last part");
 }
 
-/* The directory of a file of several parts, whose rows follow the header; NULL and DOP_OK for other files.
- * *out_set points into the bytes. */
+/* Checks the directory of a file of several parts.  *out_set points into the bytes; NULL (and DOP_OK) for other files. */
 static dop_status
 check_set(const void *bytes, uint64_t size, const char *path, dop_diag *diag, const dop_plan_set_header **out_set)
 {
@@ -74,7 +71,7 @@ check_set(const void *bytes, uint64_t size, const char *path, dop_diag *diag, co
     return DOP_OK;
 }
 
-/* A pipe is not waited for: nothing is read from it, and what opens the plan says why it is none. */
+/* Opens a file without blocking on a pipe, from which nothing is read; opening the plan later reports the error. */
 static FILE *
 open_file(const char *path)
 {
@@ -96,7 +93,7 @@ dop_plan_is_set(const char *path)
     return set;
 }
 
-/* The number of parts that the DOP_SEC_PART row of a plan states; 1 without such a row; 0: the file is cut short. */
+/* Returns the number of parts from the plan's PART section; 1 without one; 0 if the file is truncated. */
 static uint32_t
 count_in_part(FILE *f, const dop_plan_header *h)
 {
@@ -126,7 +123,7 @@ dop_plan_count_parts(const char *path)
         dop_plan_set_header set;
     } h;
     FILE *f = open_file(path);
-    for (uint32_t i = 0; i < DOP_MAX_PARTS && !f; i++) { /* this host may have the file of another part only */
+    for (uint32_t i = 0; i < DOP_MAX_PARTS && !f; i++) { /* this host may have only another part's file */
         snprintf(part, sizeof part, "%.500s.part%u", path, i);
         f = open_file(part);
         split = f != NULL;
@@ -220,7 +217,7 @@ check_crossing(const dop_plan *plan, uint32_t i, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Value number `n` that a schedule receives; NULL: it has no more. */
+/* Returns crossing number n of a schedule; NULL: it has fewer. */
 static const dop_plan_crossing *
 given(const dop_plan *plan, uint32_t schedule, uint32_t n)
 {
@@ -243,7 +240,7 @@ same_values(const dop_plan *plan, uint32_t s, uint32_t other)
     }
 }
 
-/* What steps of sequences receive for rows that are features. */
+/* Checks a value that steps of sequences receive for feature rows, or send. */
 static dop_status
 check_features(const dop_plan *plan, const dop_plan_crossing *x, dop_diag *diag)
 {
@@ -256,8 +253,8 @@ check_features(const dop_plan *plan, const dop_plan_crossing *x, dop_diag *diag)
                          (unsigned long long)x->row_bytes);
 }
 
-/* Do all values of a schedule of a program have the sizes of the program's?  rows: bytes of a row that `features` receives; 0: it is a
- * schedule of `image`. */
+/* True if all values of a schedule of `image` or `features` have the sizes of the program.  rows: bytes of a row that `features`
+ * receives; 0 for schedules of `image`. */
 static bool
 fits_program(const dop_plan *plan, uint32_t schedule, uint64_t rows)
 {
@@ -274,7 +271,7 @@ fits_program(const dop_plan *plan, uint32_t schedule, uint64_t rows)
     return true;
 }
 
-/* Does a schedule of the program `audio` take two frames for each row, and beside them only numbers? */
+/* True if a schedule of the program `audio` receives two mel frames per row, and otherwise only numbers. */
 static bool
 fits_audio(const dop_plan *plan, uint32_t schedule)
 {
@@ -293,7 +290,7 @@ fits_audio(const dop_plan *plan, uint32_t schedule)
     return frames && plan->schedules[schedule].max_rows % of->n_places == 0;
 }
 
-/* The program `draft` receives one hidden state for each row, and sends one. */
+/* The program `draft` must receive one hidden state per row and send one. */
 static dop_status
 check_draft(const dop_plan *plan, uint32_t s, dop_diag *diag)
 {
@@ -306,8 +303,8 @@ check_draft(const dop_plan *plan, uint32_t s, dop_diag *diag)
                : DAMAGED(plan->path, "schedule %u of the program draft receives or sends other values", s);
 }
 
-/* What the host gives the programs `image` and `features` of a whole model: all schedules of one have the same values, and
- * `features` takes rows of `image`.  io_first: the first schedule of each, UINT32_MAX before there is one. */
+/* Checks the values that the host passes to programs of a whole model.  All schedules of a program must have the same values, and
+ * `features` must receive rows of `image`.  io_first: first schedule of each; initially UINT32_MAX. */
 static dop_status
 check_given(const dop_plan *plan, uint32_t s, uint32_t io_first[2], dop_diag *diag)
 {
@@ -322,7 +319,7 @@ check_given(const dop_plan *plan, uint32_t s, uint32_t io_first[2], dop_diag *di
     if (kind == DOP_SCHED_DRAFT)
         return check_draft(plan, s, diag);
     if (kind >= DOP_SCHED_CONTEXT)
-        return DOP_OK; /* their sizes are compared with those of a call's inputs */
+        return DOP_OK; /* sizes are checked against the inputs of each call */
     if (kind == DOP_SCHED_AUDIO)
         return fits_audio(plan, s) ? DOP_OK
                                    : DAMAGED(plan->path, "schedule %u receives other values than its program has", s);
@@ -338,7 +335,7 @@ check_given(const dop_plan *plan, uint32_t s, uint32_t io_first[2], dop_diag *di
                : DAMAGED(plan->path, "schedule %u receives other values than its program has", s);
 }
 
-/* What a schedule of a part receives from the part before and sends to the next. */
+/* Checks that the schedule receives values from the previous part and sends values to the next, if these exist. */
 static dop_status
 check_sides(const dop_plan *plan, uint32_t s, dop_diag *diag)
 {

@@ -1,4 +1,3 @@
-/* Where the weights of a plan are: in the plan, in a file beside it, or in ranges of the model's own files. */
 #include "plan/plan_ranges.h"
 #include "base/storage/packing.h"
 #include "plan/plan.h"
@@ -13,7 +12,7 @@ enum { MAX_EXPERTS = 65536 };
 #define DAMAGED(...) \
     DOP_FAIL_IN(diag, DOP_E_INPUT, plan->path[0] ? plan->path : NULL, "the plan is damaged: " __VA_ARGS__)
 
-/* Finds the first row of RANGES that is behind byte `offset` of a slot or has it: n_ranges where there is none. */
+/* Returns the first range of the slot that ends after byte `offset`, or the next slot's first range; n_ranges if none. */
 static uint32_t
 find_range(const dop_plan *plan, uint32_t slot, uint64_t offset)
 {
@@ -29,8 +28,8 @@ find_range(const dop_plan *plan, uint32_t slot, uint64_t offset)
     return low;
 }
 
-/* The range that has byte `offset` of a slot; NULL: the slot has it itself.  *out_size: bytes up to the end of the range, or up to the
- * next one.  *out_before: bytes of the slot's ranges before that byte. */
+/* Returns the range that contains byte `offset` of a slot; NULL: the plan contains it.  *out_size: bytes up to the end of the range, or
+ * up to the next one.  *out_before: bytes of the slot's ranges before `offset`. */
 static const dop_plan_range *
 range_at(const dop_plan *plan, uint32_t slot, uint64_t offset, uint64_t *out_size, uint64_t *out_before)
 {
@@ -60,7 +59,7 @@ dop_plan_slot_bytes(const dop_plan *plan, uint32_t slot, uint64_t offset, uint64
     return base + s->file_offset + (offset - before);
 }
 
-/* Copies bytes of a slot from where they are, or makes them of blocks: at most `size`, and no more than a range has.  The number of them. */
+/* Copies up to `size` bytes of a slot, at most to the end of a range; packs blocks if needed.  Returns the number of bytes. */
 static uint64_t
 copy_some(const dop_plan *plan, uint32_t slot, uint64_t offset, uint64_t size, uint8_t *out)
 {
@@ -99,7 +98,7 @@ dop_plan_range_bytes(const dop_plan_range *range)
                                             : 0;
 }
 
-/* Is a range that is made of blocks as large as its plane of a matrix of so many blocks?  *out_bytes: of the blocks, in the file. */
+/* True if the range has the size of its plane.  *out_bytes: bytes of its blocks in the file. */
 static bool
 planes_fit(const dop_plan_range *r, uint64_t *out_bytes)
 {
@@ -114,7 +113,7 @@ planes_fit(const dop_plan_range *r, uint64_t *out_bytes)
     return r->size == (r->what == DOP_RANGE_UNITS ? planes.units : planes.group_bytes);
 }
 
-/* Are these the groups of the units that `last` has? */
+/* True if r is the GROUPS range of the UNITS range `last`. */
 static bool
 is_pair(const dop_plan_range *last, const dop_plan_range *r)
 {
@@ -123,7 +122,7 @@ is_pair(const dop_plan_range *last, const dop_plan_range *r)
            last->blocks == r->blocks;
 }
 
-/* Ranges lie in their slots and files, in order and apart. */
+/* Ranges must lie in their slots and files, sorted and without overlap. */
 static dop_status
 check_rows(const dop_plan *plan, dop_diag *diag)
 {
@@ -146,7 +145,7 @@ check_rows(const dop_plan *plan, dop_diag *diag)
     return DOP_OK;
 }
 
-/* What slots have themselves lies in section WEIGHTS. */
+/* The bytes of slots outside ranges must lie in section WEIGHTS. */
 static dop_status
 check_own(const dop_plan *plan, dop_diag *diag)
 {
@@ -176,7 +175,8 @@ dop_plan_check_ranges(const dop_plan *plan, dop_diag *diag)
         const dop_plan_tensor *t = &plan->tensors[i];
         if (t->experts > MAX_EXPERTS)
             st = DAMAGED("tensor %s has %u experts", dop_plan_string(plan, t->name), t->experts);
-        const bool quant = dop_type_of((dop_type)t->type)->kind == DOP_KIND_QUANT; /* its planes are apart */
+        /* quantized: the two planes are not adjacent. */
+        const bool quant = dop_type_of((dop_type)t->type)->kind == DOP_KIND_QUANT;
         for (uint32_t e = 0; e < t->experts && !quant && st == DOP_OK; e++) {
             uint64_t left = t->size, before;
             const dop_plan_range *r = NULL;
@@ -191,11 +191,11 @@ dop_plan_check_ranges(const dop_plan *plan, dop_diag *diag)
     return st;
 }
 
-/* What the digests of one plan are of: section WEIGHTS, then the files of external weights, then the ranges of model's files. */
+/* Digests to verify: section WEIGHTS, external weight files, then ranges of model files. */
 typedef struct digested {
     dop_weights_range *list; /* owned, [n] */
-    uint64_t *want;          /* owned, [n] */
-    uint32_t *file;          /* owned, [n]: row of FILES; UINT32_MAX: none */
+    uint64_t *want;          /* owned, [n] expected digests */
+    uint32_t *file;          /* owned, [n] row of FILES; UINT32_MAX: section WEIGHTS */
     uint32_t n;
 } digested;
 

@@ -40,7 +40,7 @@ dop_weights_hash_add(dop_weights_hash *hash, const void *bytes, uint64_t size)
 {
     const uint8_t *p = bytes;
     while (size > 0) {
-        if (hash->in_piece == PIECE) { /* a full piece is closed only when more bytes follow */
+        if (hash->in_piece == PIECE) { /* close a full piece only if more bytes follow */
             put_digest(&hash->digests, XXH3_64bits_digest(hash->piece));
             XXH3_64bits_reset(hash->piece);
             hash->in_piece = 0;
@@ -108,7 +108,7 @@ piece_count(uint64_t size)
     return size ? (size - 1) / PIECE + 1 : 1;
 }
 
-/* One thread for every 512 MiB: more would not be done before the device is open, and would only slow its driver down. */
+/* Returns one thread per 512 MiB.  More would still run when the device is open and slow down its driver. */
 static uint32_t
 choose_threads(uint32_t n_pieces)
 {
