@@ -146,12 +146,11 @@ typedef struct dop_plan_kernel {
 
 /* Device buffers.  Slots of one kind may share an allocation. */
 enum {
-    DOP_SLOT_WEIGHTS =
-        1, /* Weights, loaded from DOP_SEC_WEIGHTS at file_offset and from DOP_SEC_RANGES; at most 2 GiB each. */
-    DOP_SLOT_STATE,   /* states: zeroed at load, kept between steps; dop_plan_slot.state is the kind */
-    DOP_SLOT_SCRATCH, /* activations; argument offsets already overlap disjoint lifetimes */
-    DOP_SLOT_STEP,    /* dop_step, host visible */
-    DOP_SLOT_RESULT,  /* results that the host reads, such as logits; host visible and cached */
+    DOP_SLOT_WEIGHTS = 1, /* weights, loaded from DOP_SEC_WEIGHTS and DOP_SEC_RANGES; at most 2 GiB each */
+    DOP_SLOT_STATE,       /* states: zeroed at load, kept between steps; dop_plan_slot.state is the kind */
+    DOP_SLOT_SCRATCH,     /* activations; argument offsets already overlap disjoint lifetimes */
+    DOP_SLOT_STEP,        /* dop_step, host visible */
+    DOP_SLOT_RESULT,      /* results that the host reads, such as logits; host visible and cached */
     /* Counters that synchronize the workgroups of a dispatch, zero between dispatches; and partial sums. */
     DOP_SLOT_COUNTS,
     DOP_SLOT_MAILBOX,  /* two copies of the mailboxes of a persistent dispatch; all ones at load */

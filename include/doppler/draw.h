@@ -16,7 +16,7 @@ extern "C" {
  *   decode    "latents", divided by the model's scaling -> "pixels" f32 [height, width, colours], -1 to 1
  *   encode_picture  "pixels" -> "moments" f32 [latents_height, latents_width, 2 latents]: means of the latents at each position, before
  *             the model's scaling, then their log variances
- *  Additional programs and inputs of models with two text encoders:
+ * Additional programs and inputs of models with two text encoders:
  *   encode_2  "tokens" u32 [context_rows] -> "rows" f32 [context_rows, rows_2 + pooled]: columns to append to the first encoder's rows
  *             in "context"; the last `pooled` values of the end token's row are the vector of the text
  *   denoise   "added" f32 [added]: the vector of the text, then sinusoidal embeddings of six numbers: original height and width of the
