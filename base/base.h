@@ -127,14 +127,14 @@ typedef struct dop_out_file {
     bool has_name;    /* true if the file is written under the name `tmp`, false if it has no name yet */
 } dop_out_file;
 
-dop_status dop_out_file_open(const char *path, dop_diag *diag,
-                             dop_out_file *out_output); /* path must outlive the file */
+/* Opens an output file for writing.  path must outlive it. */
+dop_status dop_out_file_open(const char *path, dop_diag *diag, dop_out_file *out_output);
 /* Restricts an output file to its owner (mode 0600), for user data.  Does nothing for devices and pipes. */
 void dop_out_file_keep_private(dop_out_file *output);
 /* Closes the file and, with ok, moves it to its final name; otherwise removes it.  Does nothing with a zeroed struct. */
 dop_status dop_out_file_close(dop_out_file *output, bool ok, dop_diag *diag);
 
-/* Fails if opening `path` as an output file would fail, so that programs report it before long work.  Leaves no file behind.  Does not
+/* Fails if opening `path` as an output file would fail, so that programs report it before long work.  Does not leave a file.  Does not
  * open devices and pipes. */
 dop_status dop_out_file_try(const char *path, dop_diag *diag);
 

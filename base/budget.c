@@ -2,7 +2,7 @@
 
 #include "base/os/clock.h"
 
-/* Steps after which the clock is read again: less than a millisecond of work, at some 10 ns for a step (budget.h). */
+/* Number of steps between checks of the clock: below 1 ms of work, at about 10 ns per step (budget.h). */
 enum { LOOK_EVERY = 1 << 14 };
 
 static bool

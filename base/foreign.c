@@ -11,7 +11,7 @@ begins(const char *bytes, uint64_t size, const char *with, bool any_case)
     return size >= n && (any_case ? strncasecmp(bytes, with, n) : memcmp(bytes, with, n)) == 0;
 }
 
-/* Is this a safetensors file?  It begins with the length of its header in eight bytes, and the header, a JSON object. */
+/* True if the file starts like safetensors: an 8-byte header length and a JSON object. */
 static bool
 is_safetensors(const unsigned char *bytes, uint64_t size)
 {
@@ -69,8 +69,7 @@ dop_file_refusal(dop_file_kind kind)
     }
 }
 
-/* Does the path look like the name of a model on a hub, "org/name"?  That has two plain parts, and the second does not look like the
- * name of a file. */
+/* True if the path looks like a model name on a hub, "org/name": two plain components, without a model file's extension. */
 static bool
 is_hub_name(const char *path)
 {

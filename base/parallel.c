@@ -49,10 +49,10 @@ typedef struct loop {
     dop_parallel_fn *fn;
     void *user;
     uint32_t n;
-    atomic_uint next; /* the iteration that the next free thread runs */
+    atomic_uint next; /* next iteration to start */
     atomic_bool stop;
-    pthread_mutex_t lock; /* protects the fields below */
-    uint32_t failed;      /* lowest iteration that failed; UINT32_MAX: none */
+    pthread_mutex_t lock; /* protects failed, status and diag */
+    uint32_t failed;      /* lowest failed iteration; UINT32_MAX: none */
     dop_status status;
     dop_diag diag;
 } loop;
@@ -108,7 +108,7 @@ dop_parallel_for(uint32_t n, uint32_t n_threads, dop_parallel_fn *fn, void *user
     return l.status;
 }
 
-/* A thread is worth its start for a few MiB, the pages of which it also touches first. */
+/* Bytes per thread that pay for starting it.  Each thread also handles the page faults of its part. */
 enum { COPY_EACH = 2 << 20, COPY_THREADS = 8 };
 
 typedef struct copying {

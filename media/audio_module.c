@@ -1,4 +1,4 @@
-/* Loads the module that reads audio, on the first use; it stays loaded. */
+/* Loads the audio module on first use and keeps it loaded. */
 #include "media/audio.h"
 
 #include <dlfcn.h>
@@ -7,7 +7,7 @@
 static dop_status
 find(const char *name, dop_diag *diag, void **out)
 {
-    /* It is found where the modules of the program are (its run path). */
+    /* The run path of the program contains the module's folder. */
     void *handle = dlopen(DOP_AUDIO_MODULE, RTLD_NOW | RTLD_LOCAL);
     *out = handle ? dlsym(handle, name) : NULL;
     if (*out)
@@ -28,7 +28,7 @@ dop_audio_load_decode(const void *bytes, size_t n, double most_seconds, dop_budg
     dop_status st = find("dop_audio_decode", diag, &at);
     if (st != DOP_OK)
         return st;
-    memcpy(&fn, &at, sizeof fn); /* POSIX: pointers to functions and data have one form */
+    memcpy(&fn, &at, sizeof fn); /* POSIX: function and data pointers have one representation */
     return fn(bytes, n, most_seconds, budget, diag, out_samples, out_n);
 }
 

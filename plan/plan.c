@@ -377,7 +377,7 @@ open_files(dop_plan *plan, dop_diag *diag)
     return st;
 }
 
-/* Takes a shared lock on the plan file; returns dop_plan.lock. */
+/* Acquires a shared lock on the plan file and returns the value of dop_plan.lock. */
 static int
 lock_file(const char *path)
 {

@@ -336,7 +336,7 @@ typedef struct dop_plan_dispatch {
     uint32_t kernel;    /* row of DOP_SEC_KERNELS */
     uint32_t grid[3];   /* number of workgroups */
     uint32_t first_arg; /* row of DOP_SEC_ARGS */
-    uint32_t n_args;    /* number of arguments, eight bytes each; those of a stage are in its table row or record */
+    uint32_t n_args;    /* number of arguments, eight bytes each; a stage has them in its table row or record */
     uint32_t flags;     /* DOP_DISPATCH_* */
     uint32_t label;     /* string: "L3/qkv" */
     uint32_t ops;       /* string: ops of the region, for display */
@@ -486,7 +486,7 @@ typedef struct dop_plan_set_header {
 } dop_plan_set_header;
 
 typedef struct dop_plan_set_row {
-    uint64_t offset, size; /* of the plan, in bytes from the start of the file */
+    uint64_t offset, size; /* offset of the plan from the start of the file, and its size, in bytes */
     uint64_t digest;       /* digest of the plan's header */
     uint32_t first_layer, end_layer;
     char target[32]; /* 0-terminated */

@@ -12,13 +12,13 @@ digit(char c)
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-/* loose: white space is ignored, and the two digits of base64url are known too. */
+/* Decodes base64.  loose: ignores white space and accepts the base64url alphabet. */
 static bool
 decode(const char *s, size_t n, bool loose, dop_buf *out)
 {
     const size_t before = out->size;
     size_t digits = 0, padding = 0;
-    uint32_t bits = 0, held = 0; /* held: number of bits not yet written */
+    uint32_t bits = 0, held = 0; /* number of bits not yet written */
     bool ok = true;
     for (size_t i = 0; i < n && ok; i++) {
         const bool space = s[i] == ' ' || (s[i] >= '\t' && s[i] <= '\r');

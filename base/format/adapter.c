@@ -31,7 +31,7 @@ dop_adapter_sort_places(dop_adapter_place *places, uint32_t n)
         qsort(places, n, sizeof *places, compare_places);
 }
 
-/* The first place of a tensor's name; NULL: there is none. */
+/* Returns the first place of a tensor name; NULL: none. */
 static const dop_adapter_place *
 first_place(const dop_adapter_map *map, const char *name)
 {
@@ -46,7 +46,7 @@ first_place(const dop_adapter_map *map, const char *name)
     return least < map->n_places && strcmp(map->places[least].tensor, name) == 0 ? &map->places[least] : NULL;
 }
 
-/* The first place of a module: the longest end of its name, from a dot on, that is a tensor's name. */
+/* Returns the first place of a module: the longest suffix of its name, starting after a dot, that is a tensor name. */
 static const dop_adapter_place *
 places_of(const dop_adapter_map *map, const dop_adapter_file *f, const char *module)
 {
@@ -58,7 +58,7 @@ places_of(const dop_adapter_map *map, const dop_adapter_file *f, const char *mod
 
 /* ---- values --------------------------------------------------------------------------------------------------------- */
 
-/* What reads one adapter. */
+/* State of reading one adapter. */
 typedef struct reader {
     const dop_adapter_map *map;
     const dop_adapter_file *f;
@@ -68,7 +68,7 @@ typedef struct reader {
     uint32_t cap;
 } reader;
 
-/* Turns the axes of a matrix around. */
+/* Transposes a matrix. */
 static dop_status
 turn(const reader *r, const float *from, uint64_t rows, uint64_t cols, const float **out)
 {
@@ -81,7 +81,7 @@ turn(const reader *r, const float *from, uint64_t rows, uint64_t cols, const flo
     return DOP_OK;
 }
 
-/* Copies one expert's matrix, or turns its axes around.  *out: [rows, cols] as they are afterwards. */
+/* Reads one expert's matrix as floats.  turn: transposes it.  *out: [rows, cols] of the result. */
 static dop_status
 take(const reader *r, const dop_adapter_matrix *m, uint32_t expert, bool turn, const float **out)
 {
@@ -101,7 +101,7 @@ take(const reader *r, const dop_adapter_matrix *m, uint32_t expert, bool turn, c
 
 /* ---- places --------------------------------------------------------------------------------------------------------- */
 
-/* The row of the tensor that is row r of a place. */
+/* Returns the tensor's row for row r of a place. */
 static uint64_t
 row_of(const dop_adapter_place *p, uint32_t r)
 {
@@ -124,7 +124,7 @@ wrong_shape(const reader *r, const dop_adapter_matrix *m, uint64_t rows, uint64_
         m->tensor, (unsigned long long)m->rows, (unsigned long long)m->cols, (unsigned long long)rows, any);
 }
 
-/* Picks the rows of a place from a matrix of the tensor's rows, which has `cols` columns. */
+/* Copies the rows of a place from a matrix with all of the tensor's rows and `cols` columns. */
 static dop_status
 pick_rows(const reader *r, const dop_adapter_place *p, const float *all, uint64_t cols, const float **out)
 {
@@ -137,7 +137,7 @@ pick_rows(const reader *r, const dop_adapter_place *p, const float *all, uint64_
     return DOP_OK;
 }
 
-/* A pair's matrices for one expert, as the tensor has its rows and columns. */
+/* Matrices of a pair for one expert, with the rows and columns of the tensor. */
 typedef struct values {
     const float *a, *b, *lengths, *whole; /* [rank, cols], [total, rank], [total], [total, cols] */
     uint64_t rank, total, cols;
@@ -152,7 +152,7 @@ check_rank(const reader *r, const dop_adapter_matrix *m, uint64_t rank)
                        (unsigned long long)rank, DOP_ADAPTER_MAX_RANK);
 }
 
-/* Checks a pair against the matrix that it changes, and reads it. */
+/* Checks a pair against its target and reads its matrices. */
 static dop_status
 read_pair(const reader *r, const dop_adapter_pair *p, const dop_adapter_place *place, uint32_t expert, values *out)
 {
@@ -160,7 +160,7 @@ read_pair(const reader *r, const dop_adapter_pair *p, const dop_adapter_place *p
     const uint64_t total = place->total, cols = place->turned ? t->rows : t->cols;
     dop_status st = DOP_OK;
     *out = (values){.total = total, .cols = cols};
-    if (p->a.tensor && t->embedding) { /* rows are tokens: what is B elsewhere is a here, and it may lie on its side */
+    if (p->a.tensor && t->embedding) { /* embedding: rows are tokens; a and b swap roles, a may be transposed */
         out->rank = p->b.cols;
         st = check_rank(r, &p->b, out->rank);
         if (st == DOP_OK && p->b.rows != t->cols)
@@ -195,7 +195,7 @@ read_pair(const reader *r, const dop_adapter_pair *p, const dop_adapter_place *p
     return st;
 }
 
-/* Makes of the change of a matrix's rows that of the matrix turned around. */
+/* Converts a change of a matrix's rows to a change of the transposed matrix. */
 static dop_status
 turn_part(const reader *r, const dop_adapter_place *place, const values *v, dop_adapter_part *part)
 {
@@ -276,7 +276,7 @@ read_module(reader *r, const dop_adapter_pair *p)
                            part ? "adapters of a vision part are not supported"
                                 : "this model has no matrix of that name that an adapter may change");
     values v = {0};
-    const dop_adapter_place *of = NULL; /* the place that the values were read for */
+    const dop_adapter_place *of = NULL; /* place that the values were read for */
     for (const dop_adapter_place *at = place;
          at < map->places + map->n_places && strcmp(at->tensor, place->tensor) == 0; at++) {
         if (at->target == DOP_ADAPTER_NOWHERE)
@@ -288,7 +288,7 @@ read_module(reader *r, const dop_adapter_pair *p)
             st = DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->f->path, "tensor %s: matrices of %llu experts, %u are expected",
                              p->a.tensor, (unsigned long long)p->a.experts, all ? t->experts : 1);
         for (uint32_t e = 0; e < (all ? t->experts : 1) && st == DOP_OK; e++) {
-            if (!of || of->target != at->target || all) /* all heads of latent attention are in one tensor */
+            if (!of || of->target != at->target || all) /* the heads of latent attention share one tensor */
                 st = read_pair(r, p, at, e, &v);
             of = at;
             if (st == DOP_OK)
@@ -376,7 +376,8 @@ dop_adapter_argument(const char *text, dop_arena *arena, dop_diag *diag, const c
     const char *colon = strrchr(text, ':');
     char *end = NULL;
     *out_scale = 1;
-    if (colon && colon > text && colon[1] && !dop_is_slash(colon[1]) && access(text, F_OK) != 0) { /* C:/FILE */
+    if (colon && colon > text && colon[1] && !dop_is_slash(colon[1]) &&
+        access(text, F_OK) != 0) { /* not a drive letter: C:/FILE */
         const double v = strtod(colon + 1, &end);
         if (*end || !isfinite(v) || fabs(v) > 1e6)
             return DOP_FAIL(diag, DOP_E_USAGE, "%s: expected FILE or FILE:SCALE with a number", text);

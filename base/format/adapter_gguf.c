@@ -1,5 +1,5 @@
-/* GGUF adapters: general.type "adapter", tensors NAME.lora_a and NAME.lora_b.  Source: the GGUF specification, and the converter's
- * names (convert_lora_to_gguf). */
+/* GGUF adapters: general.type "adapter", tensors NAME.lora_a and NAME.lora_b.  Source: the GGUF specification and the converter
+ * (convert_lora_to_gguf). */
 #include "base/format/adapter_file.h"
 #include "base/format/gguf.h"
 
@@ -95,10 +95,10 @@ dop_adapter_read_gguf(const char *path, dop_arena *arena, dop_diag *diag, dop_ad
     if (st == DOP_OK)
         st = dop_adapter_join(out, diag);
     for (uint32_t i = 0; i < out->n_pairs && st == DOP_OK; i++) {
-        const dop_adapter_pair *p = &out->pairs[i]; /* without alpha the product is not scaled */
+        const dop_adapter_pair *p = &out->pairs[i]; /* without alpha, the scale is 1 */
         out->pairs[i].scale = alpha != 0 && p->b.tensor && p->b.cols ? alpha / (double)p->b.cols : 1;
     }
-    out->map = g.map; /* its bytes are read later */
+    out->map = g.map; /* the pairs point into it */
     g.map = (dop_map){0};
     dop_gguf_close(&g);
     return st;

@@ -1,4 +1,4 @@
-/* Pairs of matrices: what the tensors of an adapter's file are, by the module that they change. */
+/* Pairs of matrices: groups the tensors of an adapter file by module. */
 #include "base/format/adapter_file.h"
 
 #include <stdlib.h>
@@ -26,7 +26,7 @@ compare_modules(const void *a, const void *b)
     return strcmp(((const dop_adapter_pair *)a)->module, ((const dop_adapter_pair *)b)->module);
 }
 
-/* Moves a matrix to the pair that has the others of its module. */
+/* Moves a matrix into the pair of its module. */
 static dop_status
 move(const dop_adapter_file *f, const dop_adapter_matrix *from, dop_adapter_matrix *to, dop_diag *diag)
 {

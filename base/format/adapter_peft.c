@@ -10,11 +10,11 @@
 
 enum { MAX_PATTERN = 200, MAX_PATTERNS = 4096, MAX_MATCH_STEPS = 100000, MAX_MATCH_KIB = 1024 };
 
-/* Refuses what makes an adapter something else than a change of the model's matrices. */
+/* Fails for features that change more than the model's matrices. */
 static dop_status
 check_kind(const dop_json *j, const char *path, dop_diag *diag)
 {
-    /* Ways to begin that take what the pair begins with from the matrix.  An adapter saved so is a change of what is left then. */
+    /* Initializations that subtract the initial pair from the weights.  Such adapters apply to the remaining weights. */
     static const char *const subtracted[] = {"pissa", "olora", "corda", "loftq", "lora_ga"};
     static const char *const others[] = {"layer_replication", "alora_invocation_tokens", "alora_invocation_string"};
     const char *begun = json_string_value(dop_json_get(j, "init_lora_weights"));
@@ -69,7 +69,7 @@ dop_adapter_read_config(const json_t *root, const char *path, dop_diag *diag, do
     return st;
 }
 
-/* Matches a module's name with an expression; *out_is: it does. */
+/* Matches a module name against a compiled pattern.  *out_is: true if it matches. */
 static dop_status
 match(const pcre2_code *code, const char *module, bool *out_is)
 {
@@ -87,13 +87,13 @@ match(const pcre2_code *code, const char *module, bool *out_is)
     return n >= 0 || n == PCRE2_ERROR_NOMATCH ? DOP_OK : n == PCRE2_ERROR_NOMEMORY ? DOP_E_NOMEM : DOP_E_INPUT;
 }
 
-/* Does a pattern of the configuration match a module?  It is a regular expression for the end of the module's name from some dot on. */
+/* Matches a module name against a configuration pattern: a regular expression for a suffix of the name that starts after a dot. */
 static dop_status
 fits(const char *pattern, const char *module, bool *out_is)
 {
     const size_t n = strlen(pattern), m = strlen(module);
     *out_is = m >= n && strcmp(module + m - n, pattern) == 0 && (m == n || module[m - n - 1] == '.');
-    if (*out_is || !strpbrk(pattern, "\\*+?[({|^$")) /* names alone are the usual case */
+    if (*out_is || !strpbrk(pattern, "\\*+?[({|^$")) /* usual case: a plain name */
         return DOP_OK;
     if (n > MAX_PATTERN || m > MAX_PATTERN * 4)
         return DOP_E_INPUT;
@@ -109,7 +109,7 @@ fits(const char *pattern, const char *module, bool *out_is)
     return st;
 }
 
-/* The number that the first fitting pattern gives a module. */
+/* Reads the number that the first matching pattern assigns to a module. */
 static dop_status
 look_up(const dop_adapter_config *c, const json_t *patterns, const char *module, dop_diag *diag, double *io_value)
 {
@@ -166,7 +166,7 @@ dop_adapter_matrix_of(const dop_st_tensor *t, dop_diag *diag, dop_adapter_matrix
     if (t->rank > 1)
         out->rows = t->shape[0];
     for (uint32_t i = t->rank > 1; i < t->rank; i++)
-        out->cols *= t->shape[i]; /* which the tensor's bytes, in a file, are a multiple of */
+        out->cols *= t->shape[i]; /* no overflow: divides the tensor's byte count */
     if (dop_st_is(t, "F32"))
         out->type = DOP_ADAPTER_F32;
     else if (dop_st_is(t, "F16"))
@@ -179,10 +179,10 @@ dop_adapter_matrix_of(const dop_st_tensor *t, dop_diag *diag, dop_adapter_matrix
     return DOP_OK;
 }
 
-/* The parts of tensors' names behind the module.  A name may have the adapter's own name in it: "lora_A.default.weight". */
+/* Suffixes of tensor names after the module.  They may include the adapter's name: "lora_A.default.weight". */
 static const struct {
     const char *name;
-    bool of_name; /* an adapter's name may follow */
+    bool of_name; /* an adapter name may follow */
     size_t field;
     bool embedding;
 } kinds[] = {
@@ -195,7 +195,7 @@ static const struct {
     {".weight", false, offsetof(dop_adapter_pair, whole), false},
 };
 
-/* Does `rest` end a name: nothing, ".weight", or an adapter's name before these? */
+/* True if `rest` is empty, ".weight", or an adapter name before these. */
 static bool
 ends_name(const char *rest)
 {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Is the tensor the direction of a layer? */
+/* True if the tensor is a direction; *out_layer is its layer. */
 static bool
 layer_of(const dop_gguf_tensor *t, unsigned long *out_layer)
 {

@@ -5,9 +5,13 @@
 #include <string.h>
 
 enum { MAGIC = 0x67676d6c, MOST_BINS = 1024, FREQUENCIES = 201, MOST_NAME = 200, MOST_TENSORS = 1 << 16 };
-enum { MOST_LANGUAGES = 100, OTHERS = 8, TIMES = 1501 }; /* special tokens besides languages and times; times */
+enum {
+    MOST_LANGUAGES = 100,
+    OTHERS = 8,
+    TIMES = 1501
+}; /* special tokens except languages and times; number of time tokens */
 
-/* What is left of a file. */
+/* Unread rest of a file. */
 typedef struct reader {
     const dop_ggml *g;
     const uint8_t *at;
@@ -22,7 +26,7 @@ cut_off(const reader *r)
     return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->g->path, "the file is cut off, or damaged");
 }
 
-/* The next n bytes; NULL: there are fewer. */
+/* Returns the next n bytes; NULL: fewer are left. */
 static const uint8_t *
 take(reader *r, uint64_t n)
 {
@@ -60,7 +64,7 @@ read_sizes(reader *r, dop_ggml *g)
             return cut_off(r);
     if (!take_u32(r, &bins) || !take_u32(r, &frequencies))
         return cut_off(r);
-    /* GGML files of other models have other sizes in these places. */
+    /* GGML files of other models have other sizes here. */
     if (bins != s->bins || bins == 0 || bins > MOST_BINS || frequencies != FREQUENCIES)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, g->path,
                            "this GGML file is of no model of speech (Whisper); of other models use the GGUF file");
@@ -88,7 +92,7 @@ read_tokens(reader *r, dop_ggml *g)
     return DOP_OK;
 }
 
-/* Bytes of a tensor's values; 0: they fill no blocks of the type, or are too many. */
+/* Returns the bytes of a tensor's values; 0: not whole blocks of the type, or overflow. */
 static uint64_t
 bytes_of(const dop_ggml_tensor *t)
 {
@@ -162,9 +166,9 @@ dop_ggml_specials(const dop_ggml *ggml, uint32_t *out_first, uint32_t *out_langu
     enum {
         ENGLISH = 51864,
         ENGLISH_TEXT = 50256
-    }; /* published sizes: models of several languages have one token more */
+    }; /* published vocabulary sizes; multilingual models have one more token */
     const uint32_t vocab = ggml->sizes.vocab;
-    /* Some converters list the first special token, the end of the text, among the others. */
+    /* Some converters also list the first special token, end of text, as ordinary. */
     *out_first = vocab >= ENGLISH ? (uint32_t)ENGLISH_TEXT + (vocab > ENGLISH) : ggml->n_tokens;
     *out_languages = vocab - *out_first - OTHERS - TIMES;
     return vocab >= *out_first && vocab - *out_first >= OTHERS + TIMES && *out_languages <= MOST_LANGUAGES &&

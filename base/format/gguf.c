@@ -5,13 +5,13 @@
 #include <string.h>
 
 enum {
-    max_nesting = 4,    /* arrays in arrays */
-    max_name = 65535,   /* bytes of a key or tensor name */
-    min_kv = 8 + 4 + 1, /* bytes in the file: key length, type, smallest value */
+    max_nesting = 4,    /* maximum nesting of arrays */
+    max_name = 65535,   /* maximum bytes of a key or tensor name */
+    min_kv = 8 + 4 + 1, /* minimum bytes of an entry: key length, type, smallest value */
     min_tensor = 8 + 4 + 4 + 8,
 };
 
-/* ggml_type numbers with their blocks (ggml-common.h of ggml). */
+/* ggml_type numbers and their blocks (ggml-common.h of ggml). */
 static const struct {
     uint32_t type;
     dop_gguf_tensor_info info;
@@ -39,7 +39,7 @@ dop_gguf_tensor_type(uint32_t type, dop_gguf_tensor_info *out)
     return false;
 }
 
-/* Bytes of a value of fixed size, 0 for strings and arrays and unknown types. */
+/* Returns the bytes of a fixed-size value; 0 for strings, arrays and unknown types. */
 static uint32_t
 fixed_size(uint32_t type)
 {
@@ -47,7 +47,7 @@ fixed_size(uint32_t type)
     return type < sizeof size ? size[type] : 0;
 }
 
-/* Reading position; every read is checked against the end of the file. */
+/* Read position; every read is checked against the end of the file. */
 typedef struct cursor {
     const uint8_t *data;
     uint64_t at, size;
@@ -62,7 +62,7 @@ truncated(const cursor *c, const char *what)
                        "the GGUF file ends inside %s (at byte %" PRIu64 "); it is damaged or incomplete", what, c->at);
 }
 
-/* Reads n bytes into *out; where the file ends too early, *out becomes zeros. */
+/* Reads n bytes into *out; zeroes *out if the file ends too early. */
 static dop_status
 read_bytes(cursor *c, const char *what, void *out, size_t n)
 {
@@ -106,7 +106,7 @@ shown(dop_gguf_str s)
     return s.len > 100 ? 100 : (int)s.len;
 }
 
-/* Moves past `count` values of a type. */
+/* Skips `count` values of a type. */
 static dop_status
 skip_values(cursor *c, uint32_t type, uint64_t count, uint32_t depth)
 {
@@ -122,7 +122,7 @@ skip_values(cursor *c, uint32_t type, uint64_t count, uint32_t depth)
                            c->at);
     if (depth >= max_nesting)
         return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "metadata arrays are nested more than %d deep", max_nesting);
-    for (uint64_t i = 0; i < count; i++) { /* every iteration reads at least 8 bytes of the file */
+    for (uint64_t i = 0; i < count; i++) { /* bounded: each iteration reads at least 8 bytes */
         dop_status st;
         if (type == DOP_GGUF_STRING) {
             dop_gguf_str s;
@@ -210,7 +210,7 @@ read_tensor(cursor *c, dop_gguf_tensor *t)
     return tensor_size(c, t);
 }
 
-/* Turns the tensors' offsets into places in the file, once the start of the data is known. */
+/* Converts the tensors' offsets to file offsets, once the start of the data is known. */
 static dop_status
 place_tensors(const cursor *c, dop_gguf *g)
 {
@@ -239,7 +239,7 @@ compare_names(const void *x, const void *y)
     return r ? r : a->len < b->len ? -1 : a->len > b->len;
 }
 
-/* Refuses two entries of one name: which of them counts would depend on the reader. */
+/* Fails if two entries have one name, because readers would differ in which one counts. */
 static dop_status
 check_unique(const cursor *c, const char *what, const void *rows, size_t count, size_t stride)
 {
@@ -247,7 +247,7 @@ check_unique(const cursor *c, const char *what, const void *rows, size_t count, 
     const dop_gguf_str **names = calloc(count + 1, sizeof *names);
     if (!names)
         return DOP_NO_MEMORY(c->diag);
-    for (size_t i = 0; i < count; i++) /* the name is the first member of both kinds of rows */
+    for (size_t i = 0; i < count; i++) /* the name is the first member of both row types */
         names[i] = (const dop_gguf_str *)(const void *)((const char *)rows + i * stride);
     qsort(names, count, sizeof *names, compare_names);
     for (size_t i = 1; i < count && st == DOP_OK; i++)
@@ -374,7 +374,7 @@ dop_gguf_find_tensor(const dop_gguf *g, const char *name)
     return NULL;
 }
 
-/* Reads element `index` as sign and magnitude; false: its type is no integer. */
+/* Reads element `index` as sign and magnitude.  False if its type is not an integer. */
 static bool
 integer(const dop_gguf_kv *kv, uint64_t index, bool *negative, uint64_t *magnitude)
 {
@@ -384,7 +384,7 @@ integer(const dop_gguf_kv *kv, uint64_t index, bool *negative, uint64_t *magnitu
         return false;
     const uint8_t *p = kv->data + index * size;
     uint64_t v = 0;
-    memcpy(&v, p, size); /* the file and this machine are little-endian */
+    memcpy(&v, p, size); /* file and host are little-endian */
     bool is_signed =
         kv->elem == DOP_GGUF_I8 || kv->elem == DOP_GGUF_I16 || kv->elem == DOP_GGUF_I32 || kv->elem == DOP_GGUF_I64;
     *negative = is_signed && (p[size - 1] & 0x80u);
@@ -442,7 +442,7 @@ dop_gguf_bool(const dop_gguf_kv *kv, uint64_t index, bool *out)
     return true;
 }
 
-/* The string at p: its length is checked when the file is opened. */
+/* Returns the string at p, whose length was checked at opening. */
 static dop_gguf_str
 string_at(const uint8_t *p)
 {

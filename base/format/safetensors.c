@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The limit of the reference implementation: a longer header is damage, not a model. */
+/* MAX_HEADER is the limit of the reference implementation. */
 enum { MAX_HEADER = 100000000, MAX_TENSORS = 1000000, MAX_NAME = 512, MAX_SHARDS = 4096 };
 
-/* Every element type of the format, with its size in bits. */
+/* All element types of the format, with their sizes in bits. */
 static const struct {
     const char *name;
     uint32_t bits;
@@ -27,7 +27,7 @@ compare_names(const void *a, const void *b)
     return strcmp(((const dop_st_tensor *)a)->name, ((const dop_st_tensor *)b)->name);
 }
 
-/* Orders tensors by place, so that it is enough to check neighbours for overlap. */
+/* Orders tensors by address, so that checking neighbors suffices to find overlaps. */
 static int
 compare_places(const void *a, const void *b)
 {
@@ -55,7 +55,7 @@ read_dtype(dop_json *j, const char *name, dop_st_tensor *t, uint32_t *out_bits)
     return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "tensor %s: unknown dtype \"%.32s\"", name, json_string_value(v));
 }
 
-/* Reads a tensor's shape, and the number of bytes that it takes with `bits` per value. */
+/* Reads a tensor's shape and computes its bytes with `bits` bits per value. */
 static dop_status
 read_shape(dop_json *j, const char *name, uint32_t bits, dop_st_tensor *t, uint64_t *out_bytes)
 {
@@ -132,7 +132,7 @@ read_tensor(const char *path, const char *name, const json_t *entry, const uint8
     return DOP_OK;
 }
 
-/* Checks that tensors, which are sorted by place, do not overlap. */
+/* Sorts tensors by address and fails if any overlap. */
 static dop_status
 check_overlap(const char *path, dop_st_tensor *t, uint32_t n, dop_diag *diag)
 {
@@ -148,7 +148,7 @@ check_overlap(const char *path, dop_st_tensor *t, uint32_t n, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Finds the size of the header, and checks it. */
+/* Finds and checks the header size. */
 static dop_status
 find_header(const char *path, const dop_map *map, dop_diag *diag, uint64_t *out_size)
 {
@@ -173,7 +173,7 @@ find_header(const char *path, const dop_map *map, dop_diag *diag, uint64_t *out_
     return DOP_OK;
 }
 
-/* Reads the header, whose length is *out_bytes; the caller releases *out_root. */
+/* Parses the header; *out_bytes is its size.  The caller releases *out_root. */
 static dop_status
 read_header(const char *path, const dop_map *map, dop_diag *diag, uint64_t *out_bytes, json_t **out_root)
 {
@@ -282,7 +282,7 @@ dop_st_shape_text(const dop_st_tensor *t, char *out, size_t size)
 /* ---- directories -------------------------------------------------------------------------------------------------- */
 
 typedef struct shard {
-    const char *file; /* as the index spells it */
+    const char *file; /* file name as in the index */
     dop_st_set set;
 } shard;
 
@@ -311,8 +311,7 @@ open_file(opener *o, const char *file, dop_st_set *out_set)
     return dop_st_parse(path, &maps[o->n_maps++], o->arena, o->diag, out_set);
 }
 
-/* Opens the shard that the index names, unless it is open.  Names with a slash are refused: they would lead out of the model's
- * directory. */
+/* Opens a shard named by the index, unless it is open.  Rejects names with a slash, which could leave the model's directory. */
 static dop_status
 open_shard(opener *o, const char *index_path, const char *tensor, const json_t *file, const shard **out)
 {
@@ -361,7 +360,7 @@ open_index(opener *o, const char *index_path, dop_st_set *out_set)
         goto error;
     }
     uint32_t n = 0;
-    /* jansson keeps the file's order, so shards are opened in the order of the index: messages are deterministic. */
+    /* Jansson keeps the file's order; shards are opened in index order, so messages are deterministic. */
     json_object_foreach((json_t *)(uintptr_t)map.object, name, file)
     {
         const shard *s = NULL;
@@ -382,7 +381,8 @@ error:
     return st;
 }
 
-/* A file that may be a model's weights, or a part of them: adapters and the makers' own form lie beside such files. */
+/* True for files that may be model weights or a shard.  Excludes adapters and consolidated weights, which are often in the directory,
+ * too. */
 static int
 is_weights(const struct dirent *entry)
 {
@@ -391,7 +391,7 @@ is_weights(const struct dirent *entry)
            strncmp(name, "consolidated", 12) != 0;
 }
 
-/* Are these, sorted by name, a model: all of its shards NAME-00001-of-0000N.safetensors, or one file of another name? */
+/* True if the sorted files are one model: all shards NAME-00001-of-0000N.safetensors, or a single other file. */
 static bool
 are_whole(struct dirent *const *files, uint32_t n)
 {
@@ -410,7 +410,7 @@ are_whole(struct dirent *const *files, uint32_t n)
     return all;
 }
 
-/* The tensors of all shards, each of which is in one. */
+/* Merges the tensors of all shards.  Fails if a tensor is in two shards. */
 static dop_status
 join_shards(opener *o, struct dirent *const *files, uint32_t n, dop_st_set *out_set)
 {
@@ -442,7 +442,7 @@ join_shards(opener *o, struct dirent *const *files, uint32_t n, dop_st_set *out_
     return DOP_OK;
 }
 
-/* Weights without an index: one file of any name, as some quantizers write, or all shards of a model. */
+/* Opens weights without an index: one file of any name, as some quantizers write, or all shards of a model. */
 static dop_status
 open_unnamed(opener *o, const char *stem, dop_st_set *out_set)
 {

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Digits of an integer that is kept as text: Python's own limit (sys.get_int_max_str_digits). */
+/* Maximum digits of a number; Python's limit (sys.get_int_max_str_digits). */
 enum { MAX_DIGITS = 4300 };
 
-/* Memory to charge for each value, container and member: about what Jansson 2.14 allocates. */
+/* Bytes charged per value, container and member: approximately what Jansson 2.14 allocates. */
 enum { VALUE_BYTES = 64, CONTAINER_BYTES = 192, MEMBER_BYTES = 96 };
 
 typedef struct parser {
@@ -19,7 +19,7 @@ typedef struct parser {
     size_t n, at;
     const dop_json_how *how;
     dop_diag *diag;
-    dop_buf text;     /* the unescaped text of the last string that had escapes */
+    dop_buf text;     /* unescaped text of the last string with escapes */
     uint64_t charged; /* bytes charged to the budget so far */
     json_t *open[DOP_JSON_MAX_DEPTH];
     size_t depth;
@@ -87,7 +87,7 @@ out_of_memory(const parser *p)
     return DOP_NO_MEMORY(p->diag);
 }
 
-/* Charges the reading of n bytes of text and `bytes` of memory. */
+/* Charges the budget for reading n bytes of text and for `bytes` of memory. */
 static dop_status
 charge(parser *p, size_t n, uint64_t bytes)
 {
@@ -100,7 +100,7 @@ charge(parser *p, size_t n, uint64_t bytes)
 
 /* --- strings ------------------------------------------------------------------------------------------------------------------ */
 
-/* Reads the four hexadecimal digits of \u; UINT32_MAX: there are no four. */
+/* Reads the four hexadecimal digits of \u; UINT32_MAX: invalid. */
 static uint32_t
 hex4(const parser *p, size_t at)
 {
@@ -114,7 +114,7 @@ hex4(const parser *p, size_t at)
     return v;
 }
 
-/* Reads the escape sequence at a backslash. */
+/* Reads the escape sequence at a backslash into p->text. */
 static dop_status
 read_escape(parser *p)
 {
@@ -141,7 +141,7 @@ read_escape(parser *p)
     return DOP_OK;
 }
 
-/* Reads the string at a quotation mark; *out_s lasts until the next string is read. */
+/* Reads the string at a quotation mark.  *out_s is valid until the next string is read. */
 static dop_status
 read_string(parser *p, const char **out_s, size_t *out_n)
 {
@@ -190,7 +190,7 @@ skip_digits(const parser *p, size_t at)
     return at;
 }
 
-/* The end of the number at an offset (RFC 8259, section 6); 0: there is none. */
+/* Returns the end of the number at an offset (RFC 8259, section 6); 0: not a number. */
 static size_t
 number_end(const parser *p, size_t at, bool *out_real)
 {
@@ -214,7 +214,7 @@ number_end(const parser *p, size_t at, bool *out_real)
     return end;
 }
 
-/* Makes the value of a number from its text of n bytes: a number of Jansson or, where none can hold it, an object with the digits. */
+/* Creates a number value from its text of n bytes.  Numbers without a Jansson value become objects with the digits. */
 static json_t *
 number_value(const char *text, size_t n, bool real, bool exact)
 {
@@ -272,7 +272,7 @@ word_is(const parser *p, const char *word)
     return p->n - p->at >= n && memcmp(p->s + p->at, word, n) == 0;
 }
 
-/* Reads true, false, null or a number; also the words NaN, Infinity and -Infinity, which Python writes although JSON lacks them. */
+/* Reads true, false, null or a number; also NaN, Infinity and -Infinity, as Python writes them. */
 static dop_status
 read_word(parser *p, json_t **out)
 {
@@ -290,7 +290,7 @@ read_word(parser *p, json_t **out)
     return *out ? charge(p, 1, i < 3 ? 0 : CONTAINER_BYTES) : out_of_memory(p);
 }
 
-/* Reads a value; of an array or object only the opening bracket, after which the container is the innermost open one. */
+/* Reads a value.  For an array or object it reads only the opening bracket and pushes the container on the stack p->open. */
 static dop_status
 read_value(parser *p, json_t **out)
 {
@@ -326,7 +326,7 @@ twice(const parser *p, size_t at)
     return wrong(p, at, "a name comes twice in an object, %s", near);
 }
 
-/* Reads a member of the innermost open object: its name, the colon, and its value as far as read_value() goes. */
+/* Reads a member of the innermost open object: name, colon, and value (as far as read_value() goes). */
 static dop_status
 read_member(parser *p, json_t *object)
 {
@@ -347,7 +347,7 @@ read_member(parser *p, json_t *object)
         return expected(p, "':'");
     p->at++;
     skip_space(p);
-    if (!(name = malloc(n + 1))) /* the value may be a string with escapes, too */
+    if (!(name = malloc(n + 1))) /* copied, because reading the value may overwrite p->text */
         return out_of_memory(p);
     memcpy(name, s, n);
     if ((st = read_value(p, &value)) == DOP_OK && json_object_setn_new_nocheck(object, name, n, value) != 0)
@@ -356,7 +356,7 @@ read_member(parser *p, json_t *object)
     return st;
 }
 
-/* Continues behind a value: reads commas, further members and closing brackets until the outermost value is complete. */
+/* Continues after a value: reads commas, further members and closing brackets until the outermost value is complete. */
 static dop_status
 read_members(parser *p)
 {

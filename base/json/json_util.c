@@ -50,7 +50,7 @@ member(const dop_json *j, const char *key)
 {
     const json_t *at = j->object, *v = at ? json_object_get(at, key) : NULL;
     for (const char *dot; at && !v && (dot = strchr(key, '.'));
-         key = dot + 1) { /* "attn_config.clip_qkv" names a member of a nested object */
+         key = dot + 1) { /* nested name: "attn_config.clip_qkv" */
         char outer[64];
         snprintf(outer, sizeof outer, "%.*s", (int)(dot - key), key);
         at = json_object_get(at, outer);
@@ -72,8 +72,8 @@ dop_json_is_null(const dop_json *j, const char *key)
     return json_is_null(member(j, key));
 }
 
-/* Is a value a whole number?  A real may be one: Python writes a computed integer as 4096.0, and integers beyond 64 bits are read as
- * reals. */
+/* True if the value is a whole number.  Reals count, too: Python writes computed integers as 4096.0, and integers beyond 64 bits are
+ * parsed as reals. */
 static bool
 is_whole(const json_t *v)
 {

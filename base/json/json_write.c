@@ -1,4 +1,4 @@
-/* Numbers that Jansson has no value for, and JSON as text. */
+/* Numbers without a Jansson value, and JSON output. */
 #include "base/json/json.h"
 
 #include "base/encoding/utf8.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The only name in an object that stands for a number without a Jansson value; no text can contain it, because it is not UTF-8. */
+/* Member name that marks a number without a Jansson value.  It is not valid UTF-8, so no JSON text can contain it. */
 static const char number_name[] = "\xff";
 
 json_t *
@@ -38,7 +38,7 @@ dop_json_number(const json_t *v, double *out)
         text = json_string_value(json_object_get(v, "__float__"));
     if (!text)
         return json_is_number(v);
-    *out = dop_strtod(text, &end); /* dop_strtod reads the words for infinities and NaN, too */
+    *out = dop_strtod(text, &end); /* dop_strtod also parses infinities and NaN */
     return end != text && *end == 0;
 }
 
@@ -193,7 +193,7 @@ dop_json_text(const char *bytes, size_t n)
         if (n == 0)
             break;
         dop_buf_puts(&out, "\xef\xbf\xbd");
-        do { /* skips to the next byte that may begin a character */
+        do { /* skip to the next possible start of a character */
             bytes++;
             n--;
         } while (n > 0 && ((unsigned char)*bytes & 0xc0) == 0x80);

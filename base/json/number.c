@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* the "C" locale; (locale_t)0: out of memory for it, and the process's own locale is used */
+/* the "C" locale; (locale_t)0: out of memory, use the process's locale */
 static locale_t point_locale;
 
 static void

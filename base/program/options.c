@@ -50,7 +50,7 @@ number(const dop_option *o, const char *shown, const char *text, double *out, do
     return DOP_OK;
 }
 
-/* Fails because an option has none of its values; the message lists them, "a, b and c". */
+/* Fails because the value is not allowed; the message lists the allowed ones, "a, b and c". */
 static dop_status
 unknown_value(const dop_option *o, const char *shown, const char *value, dop_diag *diag)
 {
@@ -96,13 +96,13 @@ store(const dop_option *o, const char *shown, const char *value, void *values, d
     case DOP_OPT_PAIRS:
         st = dop_texts_push((dop_texts *)(void *)field, value, diag);
         break;
-    case DOP_OPT_POINTER: /* refused before */
+    case DOP_OPT_POINTER: /* rejected earlier */
         break;
     }
     return st;
 }
 
-/* Levenshtein distance of short names; anything longer is far away. */
+/* Returns the Levenshtein distance of two short names; 40 (MAX) for longer ones. */
 static unsigned
 distance(const char *a, const char *b)
 {
@@ -126,17 +126,16 @@ distance(const char *a, const char *b)
     return row[nb];
 }
 
-/* Is one of two names the beginning of the other, as --temp and --temperature? */
+/* True if one name is a prefix of the other, such as --temp and --temperature. */
 static bool
 begins(const char *a, const char *b)
 {
-    enum { LEAST = 4 }; /* letters, below which that says nothing */
+    enum { LEAST = 4 }; /* minimum letters for a meaningful match */
     const size_t na = strlen(a), nb = strlen(b), n = na < nb ? na : nb;
     return n >= LEAST && strncmp(a, b, n) == 0;
 }
 
-/* Finds the option that may have been meant: up to two letters of its name are wrong, one of a name of three or four, or it begins like `name`.
- * NULL: none is near. */
+/* Returns the option with the most similar name: distance up to 2 (1 for names of 3 or 4 letters), or a common prefix.  NULL: none. */
 static const dop_option *
 guess(const dop_option *table, size_t n, const char *name)
 {
@@ -184,8 +183,7 @@ find_letter(const dop_option *table, size_t n, char letter)
     return NULL;
 }
 
-/* Finds the row for an option of other programs (DOP_OPT_POINTER) that an argument names as -x, -name or --name, each also with =VALUE
- * behind it. */
+/* Finds the DOP_OPT_POINTER row that an argument names as -x, -name or --name, optionally with =VALUE. */
 static const dop_option *
 find_pointer(const dop_option *table, size_t n, const char *arg)
 {
@@ -200,8 +198,8 @@ find_pointer(const dop_option *table, size_t n, const char *arg)
     return NULL;
 }
 
-/* True if the text after a single dash is the name of an option, as other programs have -fa, -no-cnv or -ctk, and not a letter with its
- * value, as -n8, -n-1 or -fa.txt: lowercase letters, digits and dashes, and the second one that is not a dash is a letter. */
+/* True if the text after a single dash is an option name (-fa, -no-cnv, -ctk in other programs), not a letter with a value (-n8, -n-1,
+ * -fa.txt).  Names have only lowercase letters, digits and dashes; their second character that is not a dash is a letter. */
 static bool
 is_short_name(const char *text)
 {
@@ -211,7 +209,7 @@ is_short_name(const char *text)
            strchr(lower, text[text[1] == '-' && len > 2 ? 2 : 1]);
 }
 
-/* Parses one argument that starts with a dash; *io_i is advanced when the option's value is the next argument. */
+/* Parses one argument that starts with a dash.  Advances *io_i if the value is the next argument. */
 static dop_status
 parse_option(const dop_option *table, size_t n, int argc, char **argv, int *io_i, void *values,
              dop_options_given *given, dop_diag *diag)
@@ -303,7 +301,7 @@ dop_option_given(const dop_option *table, size_t n, const dop_options_given *giv
     return o && given->row[o - table];
 }
 
-/* A parsed command line, as the rules are checked against it. */
+/* Parsed command line that rules are checked against. */
 typedef struct check {
     const dop_option *table;
     size_t n;
@@ -311,8 +309,8 @@ typedef struct check {
     const char *values;
 } check;
 
-/* Returns the value of an option for a rule's NAME=VALUE.  Of several values it is the one that equals `asked` (`len` characters), or the
- * last if none does.  NULL: the option has no value. */
+/* Returns the value of an option for NAME=VALUE in a rule.  For several values, returns the one equal to `asked` (`len` characters) or
+ * the last one.  NULL: no value. */
 static const char *
 value_of(const check *c, const dop_option *o, const char *asked, size_t len)
 {
@@ -327,8 +325,8 @@ value_of(const check *c, const dop_option *o, const char *asked, size_t len)
     return text;
 }
 
-/* Finds the next option that is given among the names in `words` from byte *io_from on, and moves *io_from behind its name.  NULL: none
- * of them is given.  *out_shown: the option's name for error messages, with its value where `words` has NAME=VALUE. */
+/* Finds the next given option among the names in `words` from byte *io_from on, and advances *io_from past it.  NULL: none.
+ * *out_shown: its name for messages, with the value for NAME=VALUE. */
 static const dop_option *
 next_given(const check *c, const char *words, size_t *io_from, dop_buf *out_shown)
 {

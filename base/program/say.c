@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static atomic_bool as_json; /* several threads write lines */
+static atomic_bool as_json; /* atomic, because several threads write lines */
 
 void
 dop_say_as_json(void)
@@ -33,7 +33,7 @@ object_of(const char *level, const char *message)
                      dop_json_text(message, strlen(message)));
 }
 
-/* Writes one line at once, so that those of several threads do not mix.  Takes the object. */
+/* Writes one line with a single call, so that lines of different threads do not mix.  Releases the object. */
 static void
 write_object(json_t *object)
 {

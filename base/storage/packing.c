@@ -5,10 +5,10 @@
 enum {
     UNIT = DOP_UNIT_VALUES,
     MAX_BLOCK = 256,
-    BATCH = 64 /* units that are packed at once: whole blocks, in the first cache */
+    BATCH = 64 /* units per batch: whole blocks, fits the L1 cache */
 };
 
-/* Hosts are little-endian, as plans are. */
+/* Little-endian loads and stores; hosts are little-endian, as plans are. */
 static inline uint32_t
 word_at(const uint8_t *p)
 {
@@ -37,7 +37,7 @@ put_eight(uint8_t *p, uint64_t bytes)
     memcpy(p, &bytes, sizeof bytes);
 }
 
-/* Exchanges the bits of x that `mask` has with those `shift` above them. */
+/* Swaps the bits of x in `mask` with the bits `shift` above them. */
 static inline uint64_t
 exchange(uint64_t x, uint64_t mask, uint32_t shift)
 {
@@ -47,7 +47,7 @@ exchange(uint64_t x, uint64_t mask, uint32_t shift)
 
 /* --- values in lanes of words ------------------------------------------------------------------------------------------ */
 
-/* Unpacks four values from the lanes of a word into bytes; the word may have other bits besides. */
+/* Unpacks four values from the lanes of a word, whose other bits are ignored, to bytes. */
 static inline void
 from_lanes(uint32_t w, uint32_t mask, uint32_t second, uint8_t *q)
 {
@@ -57,8 +57,7 @@ from_lanes(uint32_t w, uint32_t mask, uint32_t second, uint8_t *q)
     q[3] = (uint8_t)(w >> (16 + second) & mask);
 }
 
-/* Where quad j (values 4j .. 4j + 3 of a unit) of values of `bits` bits is: its word, its bit there, and that of its values
- * 2 and 3 from there. */
+/* Position of quad j (values 4j .. 4j + 3 of a unit) of `bits`-bit values: index of its word, and its first bit in that word. */
 static uint32_t
 quad_word(uint32_t bits, uint32_t j)
 {
@@ -80,10 +79,10 @@ quad_shift(uint32_t bits, uint32_t j)
     }
 }
 
-/* Values of several blocks are packed in two passes over a buffer, so that each is a loop which compilers turn into vectors:
- * the values in bytes, 8e .. 8e + 7 of a unit as one number of 64 bits, x[e], and these as lanes of words. */
+/* Values of several blocks are packed in two passes over a buffer, each a loop that compilers can vectorize.  The first expands values
+ * to bytes (x[e] holds values 8e .. 8e + 7 of a unit); the second packs these into lanes of words. */
 
-/* Two quads of values of four bits, which are a word of their own. */
+/* Packs two quads of 4-bit values into one word. */
 static inline uint32_t
 two_quads(uint64_t x)
 {
@@ -92,7 +91,7 @@ two_quads(uint64_t x)
     return (uint32_t)(x | x >> 24);
 }
 
-/* Two quads of values of one or two bits, as the first two of a word have them. */
+/* Packs two quads of 1-bit or 2-bit values, at the position of the first two quads of a word. */
 static inline uint32_t
 first_quads(uint64_t x, uint32_t bits)
 {
@@ -101,7 +100,7 @@ first_quads(uint64_t x, uint32_t bits)
     return (uint32_t)((x & 0xff) | (x & 0xff00) << 8);
 }
 
-/* A unit of bytes that have a sign. */
+/* Packs a unit of signed bytes. */
 static inline void
 put_bytes(const uint8_t *restrict q, uint8_t *restrict out)
 {
@@ -111,8 +110,8 @@ put_bytes(const uint8_t *restrict q, uint8_t *restrict out)
     }
 }
 
-/* x: values of 1, 2 or 4 bits of whole units; words: what becomes of them, `bits` words for each unit.  Words that are made
- * of several x take two loops, because the first one is then one of vectors. */
+/* Packs values of 1, 2 or 4 bits of whole units, `bits` words per unit.  Words made of several x take two loops, so that the first one
+ * vectorizes. */
 static void
 put_lanes(const uint64_t *restrict x, uint32_t bits, uint32_t units, uint32_t *restrict words)
 {
@@ -139,7 +138,7 @@ get_lanes(const uint8_t *in, uint32_t bits, uint8_t *q)
 
 /* --- values in blocks --------------------------------------------------------------------------------------------------- */
 
-/* Values of 1, 2 or 4 bits of n blocks, which are `stride` bytes apart, one in each byte. */
+/* Expands values of 1, 2 or 4 bits of n blocks, `stride` bytes apart, to one per byte. */
 static inline void
 values_of(const uint8_t *restrict b, uint32_t stride, uint32_t n, uint32_t bits, uint32_t width, uint32_t per_block,
           uint64_t *restrict x)
@@ -153,7 +152,7 @@ values_of(const uint8_t *restrict b, uint32_t stride, uint32_t n, uint32_t bits,
                     *x++ = eight_at(b + at + w) >> shift & mask;
 }
 
-/* Values of one bit, or of two, that follow each other in blocks, as lanes: an order of bits that exchanges of them give. */
+/* Packs consecutive 1-bit or 2-bit values of blocks into lanes, by bit swaps. */
 static void
 put_bits_in_order(const uint8_t *restrict b, uint32_t stride, uint32_t n, uint32_t bits, uint32_t units,
                   uint8_t *restrict out, uint32_t step)
@@ -179,11 +178,11 @@ set_values(const uint8_t *q, uint32_t bits, uint32_t width, uint32_t n, uint8_t 
                 b[w] = (uint8_t)(b[w] | q[i++] << shift);
 }
 
-/* Another code for the 16 numbers of e2m1, which kernels decode without a table: twice the number is the code less 1, and
- * less 13 where of "bit 0 is clear", "bit 1 is set" and "bit 3 is set" two are true.  number_of is the inverse of e2m1_codes(). */
+/* Recoding of the 16 values of e2m1, which kernels decode without a table.  Twice the value is code - 1, minus another 13 if at least
+ * two of these hold: bit 0 is clear, bit 1 is set, bit 3 is set.  number_of is the inverse of e2m1_codes(). */
 static const uint8_t number_of[16] = {9, 8, 15, 2, 3, 4, 14, 5, 13, 6, 12, 11, 10, 7, 0, 1};
 
-/* The codes of the eight numbers in the bytes of x; bits as sums without carry of products of bits. */
+/* Recodes the eight e2m1 values in the bytes of x, with each code bit as an XOR of products of bits. */
 static inline uint64_t
 e2m1_codes(uint64_t x)
 {
@@ -193,9 +192,9 @@ e2m1_codes(uint64_t x)
     return bit0 | bit1 << 1 | bit2 << 2 | bit3 << 3;
 }
 
-/* tq1_0: 32 bytes hold values w, 32 + w, .. 128 + w as the digits of a number below 3^5, 16 bytes values 160 + w, .. 224 + w,
- * and 4 bytes values 240 + w, .. 252 + w.  A byte is the fraction of that number and 3^5, with eight bits rounded up, so that
- * the highest digit is what three times it has above them. */
+/* Layout of tq1_0.  32 bytes hold values w, 32 + w, .. 128 + w as base-3 digits; 16 bytes hold values 160 + w, .. 224 + w; 4 bytes hold
+ * values 240 + w, .. 252 + w.  A byte is the number below 3^5 divided by 3^5, as an 8-bit fraction rounded up.  Multiplying the byte by
+ * 3 therefore yields the highest digit above bit 7. */
 static const struct {
     uint8_t bytes, digits, first;
 } trits[] = {{32, 5, 0}, {16, 5, 160}, {4, 4, 240}};
@@ -217,7 +216,7 @@ static void
 trits_of(const uint8_t *b, uint32_t stride, uint32_t n, uint64_t *x)
 {
     for (uint8_t *q = (uint8_t *)x; n > 0; n--, b += stride, q += MAX_BLOCK) {
-        digits_of(b, 32, 5, q); /* as trits[] has them */
+        digits_of(b, 32, 5, q); /* as in trits[] */
         digits_of(b + 32, 16, 5, q + 160);
         digits_of(b + 48, 4, 4, q + 240);
     }
@@ -235,12 +234,12 @@ set_trits(const uint8_t *q, uint8_t *b)
         }
 }
 
-/* The integers of n blocks, one in each byte. */
+/* Expands the integers of n blocks to one per byte. */
 static void
 integers_of(const dop_type_info *ti, const dop_block_field *f, const uint8_t *b, uint32_t n, uint64_t *x)
 {
     const uint32_t stride = ti->bytes, per_block = ti->block;
-    /* Constant arguments, so that compilers unroll the loops. */
+    /* Constant arguments let compilers unroll the loops. */
     if (f->kind == DOP_FIELD_TRITS)
         trits_of(b, stride, n, x);
     else if (f->size == 4 && f->width == 16 && per_block == 32)
@@ -276,7 +275,7 @@ set_integers(const dop_block_field *f, uint8_t *q, uint32_t n, uint8_t *b)
 
 /* --- scales of k formats ------------------------------------------------------------------------------------------------ */
 
-/* The low nibbles of eight bytes. */
+/* Packs the low nibbles of eight bytes. */
 static inline uint32_t
 nibbles_of(uint64_t x)
 {
@@ -286,8 +285,8 @@ nibbles_of(uint64_t x)
     return (uint32_t)(x | x >> 16);
 }
 
-/* Scale and minimum j of the 12 bytes of q4_k and q5_k (interp_decode.c), as the words that kernels read: a nibble of each word
- * for each unit, the low bits of scales, those of minimums, and the upper two bits of both. */
+/* Packs the 12 bytes of scales and minimums of q4_k and q5_k (interp_decode.c) into three words with one nibble per unit: low bits of
+ * scales, low bits of minimums, upper two bits of both. */
 static inline void
 put_six(const uint8_t *s, uint8_t *out)
 {
@@ -317,7 +316,7 @@ get_six(const uint8_t *in, uint8_t *s)
     }
 }
 
-/* q3_k: scale s is six bits less 32. */
+/* q3_k: a scale is 6 bits minus 32. */
 static inline void
 put_three(const uint8_t *s, uint8_t *out, uint32_t step)
 {
@@ -340,7 +339,7 @@ set_three(uint8_t *scales, uint32_t s, uint8_t value)
 
 /* --- blocks ------------------------------------------------------------------------------------------------------------- */
 
-/* Is the field in plane 0? */
+/* True if the field is in plane 0. */
 static bool
 in_units(const dop_block_field *f)
 {
@@ -348,7 +347,7 @@ in_units(const dop_block_field *f)
                                          f->kind != DOP_FIELD_SIX && f->kind != DOP_FIELD_THREE);
 }
 
-/* Copies `pieces` pieces of each of n blocks, which are `stride` bytes apart, to places `step` bytes apart. */
+/* Copies `pieces` consecutive pieces of each of n blocks, `stride` bytes apart, to places `step` bytes apart. */
 static inline void
 copy_of(const uint8_t *restrict b, uint32_t stride, uint32_t n, uint32_t pieces, uint32_t size, uint8_t *restrict to,
         uint32_t step)
@@ -361,7 +360,7 @@ copy_of(const uint8_t *restrict b, uint32_t stride, uint32_t n, uint32_t pieces,
 static void
 copy_pieces(const uint8_t *b, uint32_t stride, uint32_t n, uint32_t pieces, uint32_t size, uint8_t *to, uint32_t step)
 {
-    switch (size) { /* constant sizes, for which compilers call no function */
+    switch (size) { /* constant sizes compile to inline copies */
     case 1:
         copy_of(b, stride, n, pieces, 1, to, step);
         break;
@@ -402,7 +401,7 @@ put_integers(const dop_type_info *ti, const dop_block_field *f, const uint8_t *b
     }
 }
 
-/* Writes a field of n blocks to places of a plane that are `step` bytes apart. */
+/* Packs a field of n blocks to places of a plane, `step` bytes apart. */
 static void
 put_field(const dop_type_info *ti, const dop_block_field *f, const uint8_t *blocks, uint32_t n, uint8_t *to,
           uint32_t step)
@@ -446,7 +445,7 @@ pack_units(const dop_type_info *ti, const uint8_t *blocks, uint32_t n, uint8_t *
             put_field(ti, f, blocks, n, units + f->to, ti->pack.unit_bytes);
 }
 
-/* Blocks of one group, the first of which begins with unit k. */
+/* Packs n blocks of one group; the first block begins with unit k. */
 static void
 pack_group(const dop_type_info *ti, const uint8_t *blocks, uint32_t n, uint32_t k, uint8_t *group)
 {
@@ -522,10 +521,11 @@ dop_planes_of(dop_type t, uint64_t units)
                         .group_bytes = (units + DOP_GROUP_UNITS - 1) / DOP_GROUP_UNITS * ti->pack.group_bytes};
 }
 
-/* What is packed here before it is copied, in bytes: it holds several blocks or groups of every type. */
+/* Size of the packing buffer in bytes; it holds several blocks or groups of every type. */
 enum { PORTION = 4096 };
 
-/* Copies of `made`, which are bytes at .. at + n - 1 of a plane, those that begin at *io_from; *io_size of them are still wanted. */
+/* Copies to `out` the wanted part of `made`, which holds bytes at .. at + n - 1 of a plane.  The wanted bytes begin at *io_from;
+ * *io_size of them remain. */
 static uint8_t *
 copy_wanted(const uint8_t *made, uint64_t at, uint64_t n, uint64_t *io_from, uint64_t *io_size, uint8_t *out)
 {
@@ -540,7 +540,8 @@ void
 dop_pack_units(dop_type t, const uint8_t *blocks, uint64_t from, uint64_t size, uint8_t *out)
 {
     const dop_type_info *ti = dop_type_of(t);
-    const uint32_t bytes = ti->block / UNIT * ti->pack.unit_bytes, most = PORTION / bytes; /* of a block; blocks */
+    /* Bytes per block; blocks per buffer. */
+    const uint32_t bytes = ti->block / UNIT * ti->pack.unit_bytes, most = PORTION / bytes;
     uint8_t made[PORTION];
     while (size > 0) {
         const uint64_t first = from / bytes, end = (from + size - 1) / bytes + 1;

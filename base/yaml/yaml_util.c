@@ -3,17 +3,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 32 }; /* levels of nested lists and mappings; our own files need 4 */
+enum { MAX_DEPTH = 32 }; /* maximum nesting of lists and mappings; our own files need 4 */
 
 static void
 set_input(yaml_parser_t *parser, const dop_map *map)
 {
-    /* libyaml refuses a NULL string, which is what an empty file is. */
+    /* libyaml rejects NULL, the data of an empty file. */
     yaml_parser_set_input_string(parser, map->data ? map->data : (const uint8_t *)"", (size_t)map->size);
 }
 
-/* Refuses a text that is nested too deeply, because libyaml's time grows with the square of the depth.  Other errors in the text are
- * found when it is loaded. */
+/* Fails if a text is nested too deeply, because libyaml's time is quadratic in the depth.  Other errors are reported by the load. */
 static dop_status
 check_depth(const char *path, const dop_map *map, dop_diag *diag)
 {
@@ -45,7 +44,7 @@ by_text(const void *a, const void *b)
     return order ? order : x->start_mark.index < y->start_mark.index ? -1 : x->start_mark.index > y->start_mark.index;
 }
 
-/* Refuses a mapping that has a key twice, because only one of the two values would count. */
+/* Fails if a mapping has a duplicate key, because only one of the values would count. */
 static dop_status
 check_keys(const char *path, yaml_document_t *doc, const yaml_node_t *map, dop_diag *diag)
 {

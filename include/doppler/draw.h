@@ -74,7 +74,7 @@ dop_status dop_draw_picture(dop_model *model, const dop_draw_options *options, d
                             dop_drawing *out_drawing);
 
 /* Formats the parameters of a drawing as other programs store them under the key "parameters": the prompt, "Negative prompt: ...",
- * "Steps: 20, Sampler: euler, ...".  options: those of the drawing.  Release *out_text with dop_free. */
+ * "Steps: 20, Sampler: euler, ...".  options: as passed to dop_draw_picture.  Release *out_text with dop_free. */
 dop_status dop_drawing_parameters(const dop_drawing *drawing, const dop_draw_options *options, dop_diag *diag,
                                   char **out_text);
 

@@ -1,4 +1,4 @@
-/* Log-mel spectrograms, as Whisper's feature extractor defines them: transformers, feature_extraction_whisper.py and audio_utils.py. */
+/* Log-mel spectrograms as in Whisper's feature extractor (transformers, feature_extraction_whisper.py and audio_utils.py). */
 #include "base/parallel.h"
 #include "media/audio.h"
 
@@ -12,9 +12,9 @@ enum {
     BLOCK = 512,
     MAX_BINS = 1024,
     WORTH_A_THREAD = 4096
-}; /* frames of a piece of work, and what a thread pays for */
+}; /* frames per work item; maximum number of bins; frames that justify a thread */
 
-/* A triangle of the filter bank: weights of the frequencies from `first` on. */
+/* A triangular filter: weights of n frequencies from `first` on. */
 typedef struct filter {
     uint32_t first, n;
     float weights[FREQUENCIES];
@@ -24,16 +24,16 @@ typedef struct bank {
     uint32_t n;
     filter *filters;
     float window[DOP_AUDIO_WINDOW];
-    kiss_fftr_cfg *fft; /* [n_threads]: it has scratch memory of its own */
+    kiss_fftr_cfg *fft; /* [n_threads] FFT plans; each has its own scratch memory */
     uint32_t n_threads;
     const float *samples;
     size_t n_samples, frames;
-    float *mel;   /* [n, frames] */
-    float *most;  /* [blocks]: the largest value of each */
-    float lowest; /* once it is known */
+    float *mel;   /* [n, frames] output */
+    float *most;  /* [blocks] largest value of each block */
+    float lowest; /* lower bound of the output, set after the first pass */
 } bank;
 
-/* Slaney's scale: linear up to 1000 Hz, logarithmic above it. */
+/* Slaney's mel scale: linear up to 1000 Hz, logarithmic above. */
 static double
 mel_of(double hz)
 {
@@ -46,7 +46,7 @@ hz_of(double mel)
     return mel < 15 ? mel * 200 / 3 : 1000 * exp((mel - 15) * log(6.4) / 27);
 }
 
-/* Triangles between the points of the scale, each of area 1. */
+/* Makes triangular filters between equidistant mel frequencies, each with area 1. */
 static void
 make_filters(bank *b)
 {
@@ -97,7 +97,7 @@ open_bank(bank *b, dop_diag *diag)
     return DOP_OK;
 }
 
-/* The windowed samples of a frame, which are reflected at both ends of the audio. */
+/* Computes the windowed samples of a frame; the audio is reflected at both ends. */
 static void
 window_of(const bank *b, size_t frame, float *out)
 {
@@ -114,7 +114,7 @@ window_of(const bank *b, size_t frame, float *out)
     }
 }
 
-/* A dop_parallel_fn: logarithms of the sums of power within each triangle, for the frames of a block. */
+/* A dop_parallel_fn: computes the log power in each filter for the frames of one block. */
 static dop_status
 measure(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 {
@@ -142,7 +142,7 @@ measure(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
     return DOP_OK;
 }
 
-/* A dop_parallel_fn: levels of a bin, at most 8 below the largest. */
+/* A dop_parallel_fn: clamps a bin's levels to 8 below the maximum and scales them. */
 static dop_status
 scale(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 {

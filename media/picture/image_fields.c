@@ -1,4 +1,4 @@
-/* A model's image processor as bytes of a plan, and back. */
+/* Serialization of image processors in plans. */
 #include "media/picture/image_processor.h"
 
 #include <string.h>
@@ -18,11 +18,11 @@ static const size_t n_bytes = 0
 #include "media/picture/image_processor.def"
     ;
 
-/* What carries bytes in one direction. */
+/* Reads or writes fields, so that one list of fields serves both. */
 typedef struct cursor {
-    dop_buf *out;      /* NULL: bytes are read */
-    const uint8_t *in; /* the next byte that is read */
-    bool bad;          /* a switch that is no switch, an enumeration that has no such value, a text without end */
+    dop_buf *out;      /* NULL: reading */
+    const uint8_t *in; /* next byte to read */
+    bool bad;          /* an invalid switch or enumeration value, or an unterminated text */
 } cursor;
 
 static void
@@ -36,7 +36,7 @@ move(cursor *c, void *field, size_t size)
     c->in += size;
 }
 
-/* The number that the plan holds for a field with fewer values than a number has. */
+/* Moves a field with a restricted range as a 32-bit number. */
 static uint32_t
 small(cursor *c, uint32_t value, uint32_t most)
 {

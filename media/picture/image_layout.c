@@ -1,12 +1,12 @@
-/* Layout of pictures: the sizes after resizing, tiles and numbers of patches.  Rounding here decides how many tokens a picture has, so
- * divisions are in double where the published processors divide doubles. */
+/* Image layout: sizes after resizing, tiles and numbers of patches.  Rounding determines the number of tokens, so divisions are in
+ * double where the published processors use double. */
 #include "media/picture/image_processor.h"
 
 #include "base/step_record.h"
 
 #include <math.h>
 
-/* Bounds of a processor's numbers, with which all products of sizes stay far below 2^63. */
+/* Bounds of a processor's numbers; they keep all products of sizes far below 2^63. */
 enum { MAX_PATCH = 256, MAX_MERGE = 64, MAX_FRAMES = 16, MAX_TILES = 256, MAX_PATCHES = 1 << 20 };
 
 static dop_status
@@ -115,15 +115,15 @@ up_to(uint32_t v, uint32_t multiple)
     return (v + multiple - 1) / multiple * multiple;
 }
 
-/* Converts a computed size to an edge in pixels; 0: out of range, which the caller refuses. */
+/* Converts a computed size to an edge in pixels; 0: out of range, which the caller rejects. */
 static uint32_t
 edge(double v)
 {
     return v >= 1 && v <= DOP_PICTURE_MAX_EDGE ? (uint32_t)v : 0;
 }
 
-/* Qwen's smart_resize: edges become the nearest multiples of patch * merge; where these have more than max_pixels or fewer than
- * min_pixels pixels, the picture is first scaled to the bound, its aspect ratio kept. */
+/* Qwen's smart_resize.  Rounds edges to the nearest multiples of patch * merge.  If the result exceeds max_pixels or is below
+ * min_pixels, the image is first scaled to the bound, keeping its aspect ratio. */
 static void
 lay_out_pixels(const dop_image_processor *p, double w, double h, dop_image_layout *out)
 {
@@ -155,8 +155,8 @@ lay_out_longest(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_
     out->middle_height = up_to(h > 0 ? h : 1, unit);
 }
 
-/* The first size of Idefics 3: the longer edge becomes `longest`, and the shorter one an even number that keeps the aspect ratio; then
- * both shrink until none exceeds 4096. */
+/* First size of Idefics 3.  The longer edge becomes `longest`; the shorter one an even number that keeps the aspect ratio.  Both then
+ * shrink until neither exceeds 4096. */
 static void
 idefics_first(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_layout *out)
 {
@@ -204,8 +204,8 @@ lay_out_tiles(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_la
     }
 }
 
-/* InternVL's grid of tiles: the one whose aspect ratio is closest to the picture's.  Of equally close grids the later one wins while its
- * tiles have fewer than twice the picture's pixels; grids come in the order of their number of tiles, then of columns. */
+/* InternVL's tile grid: the grid whose aspect ratio is closest to the image's.  Ties prefer the later grid if its tiles have fewer than
+ * twice the image's pixels.  Grids are ordered by number of tiles, then columns. */
 static void
 lay_out_canvas(const dop_image_processor *p, uint32_t w, uint32_t h, uint32_t tile_width, uint32_t tile_height,
                dop_image_layout *out)
@@ -232,8 +232,8 @@ lay_out_canvas(const dop_image_processor *p, uint32_t w, uint32_t h, uint32_t ti
     out->middle_height = rows * tile_height;
 }
 
-/* LFM2-VL's tiles: a picture that is too large for one tile becomes squares of `tile` pixels, and the whole at the size of a picture that
- * is one tile. */
+/* LFM2-VL's tiles.  An image that is too large for one tile is divided into squares of `tile` pixels, followed by the whole image at
+ * its single-tile size. */
 static void
 divide_pixels(const dop_image_processor *p, double w, double h, dop_image_layout *out)
 {
@@ -250,7 +250,7 @@ divide_pixels(const dop_image_processor *p, double w, double h, dop_image_layout
     out->whole_height = whole_height;
 }
 
-/* Gemma 3's pan and scan: divides a long picture into pieces side by side along its longer edge. */
+/* Gemma 3's pan and scan: divides a long image into adjacent pieces along its longer edge. */
 static void
 lay_out_pan(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_layout *out)
 {
@@ -270,7 +270,7 @@ lay_out_pan(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_layo
     out->whole_first = true;
 }
 
-/* SigLIP 2's size: finds by bisection the largest scale at which the picture has no more than max_patches patches. */
+/* SigLIP 2's size: bisects for the largest scale with at most max_patches patches. */
 static void
 lay_out_patches(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_layout *out)
 {
@@ -288,9 +288,9 @@ lay_out_patches(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_
     out->middle_height = edge(fmax(patch, ceil(h * low / patch) * patch));
 }
 
-/* Gemma 4's size: the picture is scaled to max_patches patches, and its edges round down to multiples of `unit` pixels.  An edge that would
- * vanish becomes `unit`, and the other one as many times as long as in the picture, within the number of patches.  A step of the tower
- * knows places below DOP_STEP_EDGE. */
+/* Gemma 4's size.  Scales the image to max_patches patches and rounds edges down to multiples of `unit` pixels.  An edge that would
+ * become 0 becomes `unit`; the other then follows from the aspect ratio, within the number of patches.  Positions in a step of the
+ * encoder must be below DOP_STEP_EDGE. */
 static void
 lay_out_budget(const dop_image_processor *p, double w, double h, dop_image_layout *out)
 {
@@ -309,7 +309,7 @@ lay_out_budget(const dop_image_processor *p, double w, double h, dop_image_layou
     out->middle_height = edge(fmin(out_h, most));
 }
 
-/* CLIP's size: the shorter edge becomes `shortest`, the aspect ratio is kept. */
+/* CLIP's size: the shorter edge becomes `shortest`; keeps the aspect ratio. */
 static void
 lay_out_edge(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_layout *out)
 {
@@ -393,8 +393,8 @@ dop_image_lay_out(const dop_image_processor *p, uint32_t width, uint32_t height,
     const uint32_t whole_columns = x.whole_width / p->patch, whole_rows = x.whole_height / p->patch;
     const uint64_t whole = (uint64_t)whole_columns * whole_rows;
     const uint64_t patches = (uint64_t)(x.n_tiles - 1) * x.grid_width * x.grid_height + whole;
-    /* Pixels beyond the last whole patch are dropped, as by a convolution with the patch as stride.  But the patches along each edge must
-     * fill whole features. */
+    /* Pixels after the last whole patch are dropped, as by a convolution with stride patch.  The patches along each edge must fill
+     * whole features. */
     if (x.middle_width == 0 || x.middle_height == 0 || whole == 0 || x.grid_width % p->merge != 0 ||
         x.grid_height % p->merge != 0 || whole_columns % p->merge != 0 || whole_rows % p->merge != 0)
         return DOP_FAIL(diag, DOP_E_INPUT,

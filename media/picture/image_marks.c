@@ -1,4 +1,4 @@
-/* Makes the tokens that stand for a picture in a text. */
+/* Image tokens of a prompt. */
 #include "media/picture/image_processor.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@ typedef struct marks {
     bool failed;
 } marks;
 
-/* Adds a text n times, as one mark; adds nothing where the text is empty or n is 0. */
+/* Appends a text repeated n times as one mark.  Does nothing if the text is empty or n is 0. */
 static void
 add(marks *m, const char *text, uint32_t n, bool features)
 {
@@ -30,7 +30,7 @@ add(marks *m, const char *text, uint32_t n, bool features)
     snprintf(x->text, sizeof x->text, "%s", text);
 }
 
-/* The mark of a tile with its row and its column, which count from 1. */
+/* Appends the marker of a tile with its row and column, counted from 1. */
 static void
 add_place(marks *m, dop_mark_form form, uint32_t row, uint32_t column)
 {
@@ -42,7 +42,7 @@ add_place(marks *m, dop_mark_form form, uint32_t row, uint32_t column)
     add(m, place, 1, false);
 }
 
-/* Adds the marks of DOP_MARKS_GRID. */
+/* Appends the marks of DOP_MARKS_GRID. */
 static void
 add_grid(marks *m, const dop_image_processor *p, const dop_image_layout *x)
 {
@@ -58,7 +58,7 @@ add_grid(marks *m, const dop_image_processor *p, const dop_image_layout *x)
     add(m, p->end, 1, false);
 }
 
-/* Adds the marks of DOP_MARKS_TILES: each tile behind a mark with its row and its column, which count from 1; then the whole picture. */
+/* Appends the marks of DOP_MARKS_TILES: each tile after a marker with its row and column, then the whole image. */
 static void
 add_tiles(marks *m, const dop_image_processor *p, const dop_image_layout *x)
 {

@@ -1,7 +1,7 @@
-/* Where the patches of a picture lie in a table of learned positions. */
+/* Interpolation of learned position tables at the patches of an image. */
 #include "media/picture/image_processor.h"
 
-/* Linear interpolation of place i of n along an edge of `edge` rows: the row before the place, the row behind it, and the weight of the
+/* Linear interpolation at patch i of n along a table edge of `edge` rows.  Returns the row before, the row after, and the weight of the
  * latter. */
 static void
 between(uint32_t edge, uint32_t i, uint32_t n, uint32_t *out_low, uint32_t *out_high, float *out_share)
@@ -30,8 +30,8 @@ dop_image_corners(uint32_t edge, uint32_t y, uint32_t x, uint32_t grid_height, u
     out_shares[3] = down * across;
 }
 
-/* The weight of row j of `edge` rows in place i of n along an edge that is resized with a triangle filter, which is as wide as a place where
- * places are fewer than rows; not divided by the sum of all weights. */
+/* Returns the weight of row j of `edge` for output i of n, with a triangle filter.  The filter is one output wide when downsampling.
+ * Weights are not normalized. */
 static double
 triangle(uint32_t edge, uint32_t i, uint32_t n, uint32_t j)
 {

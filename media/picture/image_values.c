@@ -1,12 +1,12 @@
-/* Computes a tower's input: from a picture and its layout to normalized values in rows. */
+/* Computes the encoder's input: normalized values in rows, from an image and its layout. */
 #include "base/parallel.h"
 #include "media/picture/image_processor.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Makes a look-up table of the normalized value for each 8-bit value of a color.  Where values are both rescaled and normalized, mean
- * and deviation are divided by the factor instead of multiplying the values, in single precision. */
+/* Makes lookup tables of normalized values for 8-bit channel values.  If values are rescaled and normalized, mean and standard
+ * deviation are divided by the factor instead, in single precision, as in the published processors. */
 static void
 make_table(const dop_image_processor *p, float table[3][256])
 {
@@ -18,7 +18,7 @@ make_table(const dop_image_processor *p, float table[3][256])
         }
 }
 
-/* Cuts a rectangle out of a picture; what lies outside of the picture is black. */
+/* Cuts a rectangle out of an image; pixels outside of the image are black. */
 static dop_status
 cut(const dop_picture *in, int64_t left, int64_t top, uint32_t w, uint32_t h, dop_budget *budget, dop_diag *diag,
     dop_picture *out)
@@ -37,16 +37,17 @@ cut(const dop_picture *in, int64_t left, int64_t top, uint32_t w, uint32_t h, do
     return DOP_OK;
 }
 
-/* What decides where a pixel's value is written. */
+/* Context for writing pixel values. */
 typedef struct place {
     const dop_image_processor *p;
     const dop_image_layout *layout;
     dop_pixel_order order;
-    const dop_image_row *rows; /* order of the rows of all tiles */
+    const dop_image_row *rows; /* rows of all tiles, in order */
 } place;
 
-/* Lists the rows of a tile: by window of `window` features along each edge (0: one window), in it by feature, in that by patch, each in
- * reading order.  m: patches along an edge of a feature. */
+/* Lists the rows of a tile: by window of `window` features per edge (0: one window), then by feature, then by patch, each in reading
+ * order.
+ * m: patches per edge of a feature. */
 static void
 order_rows(const dop_image_tile *x, uint32_t window, uint32_t m, dop_image_row *rows)
 {
@@ -65,7 +66,7 @@ order_rows(const dop_image_tile *x, uint32_t window, uint32_t m, dop_image_row *
         }
 }
 
-/* Lists the rows of all tiles. */
+/* Lists the rows of all tiles, tile by tile. */
 static void
 order_tiles(const dop_image_processor *p, const dop_image_layout *layout, uint32_t window, uint32_t m,
             dop_image_row *rows)
@@ -95,7 +96,7 @@ put_planes(const float table[3][256], const dop_picture *tile, float *out)
             out[c * plane + i] = table[c][tile->rgb[3 * i + c]];
 }
 
-/* Writes the row of one patch.  from: the patch's upper left pixel, in a picture of `width` pixels to a row. */
+/* Writes the row of one patch.  from: its top left pixel, in an image of `width` pixels per row. */
 static void
 put_patch(const place *at, const float table[3][256], const uint8_t *from, uint32_t width, float *row)
 {
@@ -117,17 +118,17 @@ put_patch(const place *at, const float table[3][256], const uint8_t *from, uint3
     }
 }
 
-/* Rows of tiles of one size that lie in a picture, in its grid, or of one that is the picture.  Threads divide them: one for fewer rows than
- * ROWS_EACH costs more than it gains. */
+/* Job: writes the rows of n tiles of one size.  The picture is the grid of tiles, or a single tile.  ROWS_EACH: minimum rows that pay
+ * for a thread. */
 enum { ROWS_EACH = 256, MOST_THREADS = 8 };
 typedef struct rows_job {
     const place *at;
     const float (*table)[256];
     const dop_picture *picture;
     bool grid;
-    uint32_t first, n; /* tiles */
-    uint32_t pieces;   /* of ROWS_EACH rows of a tile */
-    float *out;        /* of all tiles of the layout */
+    uint32_t first, n; /* range of tiles */
+    uint32_t pieces;   /* work items per tile, ROWS_EACH rows each */
+    float *out;        /* output of all tiles of the layout */
 } rows_job;
 
 static dop_status
@@ -160,8 +161,8 @@ put_rows(rows_job *j, dop_diag *diag)
     return dop_parallel_for(j->n * j->pieces, dop_cores_up_to(MOST_THREADS), put_some_rows, j, diag);
 }
 
-/* Makes tile i of a divided picture: a rectangle of the canvas (the resized picture) or, with DOP_IMAGE_PAN, a piece of the original
- * picture, resized. */
+/* Makes tile i of a divided image: a rectangle of the canvas (the resized image), or with DOP_IMAGE_PAN a resized piece of the
+ * original. */
 static dop_status
 tile_of(const place *at, const dop_picture *picture, const dop_picture *canvas, uint32_t i, dop_budget *budget,
         dop_diag *diag, dop_picture *out)
@@ -184,15 +185,15 @@ error:
     return st;
 }
 
-/* Makes the tile that shows the whole picture.  A divided picture is resized to it, from the canvas with DOP_IMAGE_TILES, else from the
- * original.  Of a picture that is not divided, the canvas is the tile, or its middle where the processor crops. */
+/* Makes the tile of the whole image.  A divided image is resized from the canvas (DOP_IMAGE_TILES) or from the original.  Otherwise the
+ * tile is the canvas, or its center crop. */
 static dop_status
 whole_of(const place *at, const dop_picture *picture, const dop_picture *canvas, dop_budget *budget, dop_diag *diag,
          dop_picture *out)
 {
     const dop_image_layout *const x = at->layout;
     const bool divided = x->tile_rows > 0;
-    /* Center crop: the left edge moves in by half of the surplus, or out by half of what is missing, rounded down. */
+    /* Center crop: the left edge moves in by half of the surplus, or out by half of the deficit, rounded down. */
     if (!divided && at->p->crop)
         return cut(canvas,
                    canvas->width >= x->width ? (int64_t)(canvas->width - x->width) / 2
@@ -204,7 +205,7 @@ whole_of(const place *at, const dop_picture *picture, const dop_picture *canvas,
     return dop_picture_resize(from, x->whole_width, x->whole_height, at->p->filter, at->p->point, budget, diag, out);
 }
 
-/* Writes the values of all tiles, one tile after the other. */
+/* Writes the values of all tiles in order. */
 static dop_status
 put_tiles(const place *at, const dop_picture *picture, const dop_picture *canvas, dop_budget *budget, dop_diag *diag,
           float *out)
@@ -212,7 +213,7 @@ put_tiles(const place *at, const dop_picture *picture, const dop_picture *canvas
     const dop_image_layout *const x = at->layout;
     const bool planes = at->order == DOP_PIXELS_PUBLISHED && at->p->form != DOP_IMAGE_PIXELS &&
                         at->p->form != DOP_IMAGE_PATCHES && at->p->form != DOP_IMAGE_BUDGET;
-    /* Tiles that the canvas has as they are need no copies. */
+    /* Tiles that are rectangles of the canvas need no copies. */
     const bool in_place = !planes && x->tile_rows > 0 && at->p->form != DOP_IMAGE_PAN &&
                           canvas->width >= x->tile_columns * x->width && canvas->height >= x->tile_rows * x->height;
     float table[3][256];
@@ -227,7 +228,7 @@ put_tiles(const place *at, const dop_picture *picture, const dop_picture *canvas
         st = t.whole ? whole_of(at, picture, canvas, budget, diag, &tile)
                      : tile_of(at, picture, canvas, x->whole_first ? i - 1 : i, budget, diag, &tile);
         rows = (rows_job){at, (const float(*)[256])table, &tile, false, i, 1, 0, out};
-        if (st == DOP_OK && planes) /* of processors whose tiles have one size */
+        if (st == DOP_OK && planes) /* these processors have tiles of one size */
             put_planes((const float(*)[256])table, &tile, out + i * 3 * (uint64_t)x->width * x->height);
         else if (st == DOP_OK)
             st = put_rows(&rows, diag);

@@ -11,14 +11,14 @@ begins(const dop_decoding *d, size_t at, const char *with, size_t n)
     return d->size >= at + n && memcmp(d->bytes + at, with, n) == 0;
 }
 
-/* Decodes a file by the decoder that its first bytes call for, since names and media types that come with pictures are often wrong. */
+/* Selects the decoder by the first bytes, because file names and media types are often wrong. */
 static dop_status
 decode(dop_decoding *d)
 {
     static const struct {
         const char *bytes;
         size_t n, at;
-        dop_status (*decode)(dop_decoding *d); /* NULL: a format that is recognized and refused */
+        dop_status (*decode)(dop_decoding *d); /* NULL: recognized but not supported */
         const char *what;
     } kinds[] = {{"\x89PNG\r\n\x1a\n", 8, 0, dop_decode_png, NULL},
                  {"\xff\xd8\xff", 3, 0, dop_decode_jpeg, NULL},
@@ -48,7 +48,7 @@ decode(dop_decoding *d)
     return DOP_FAIL(d->diag, DOP_E_INPUT, "this is no picture of a known kind: PNG, JPEG, WebP and GIF are read");
 }
 
-/* Decodes what d describes, whose other fields are set here. */
+/* Decodes the file that d describes; sets the other fields of d. */
 static dop_status
 decode_upright(dop_decoding *d, dop_picture *out_picture)
 {

@@ -1,4 +1,4 @@
-/* GIF: the first frame.  A dictionary of codes (LZW) and a palette; no library, since that would be more to link than it saves. */
+/* GIF decoder for the first frame: LZW and a palette.  Too small to justify a library. */
 #include "media/picture/picture_internal.h"
 
 #include <stdlib.h>
@@ -8,19 +8,20 @@ enum { CODES = 4096 };
 
 typedef struct gif_state {
     dop_decoding *d;
-    size_t at;              /* bytes of the file that have been read */
-    const uint8_t *palette; /* colors of 3 bytes; NULL: gray */
+    size_t at;              /* bytes of the file read so far */
+    const uint8_t *palette; /* colors of 3 bytes; NULL: grayscale */
     uint32_t colors;
-    int transparent; /* index of the transparent color, which also fills the canvas outside the frame; 0 where none is stated */
-    bool some_transparent; /* one is stated */
-    /* The frame, in pixels of the picture. */
+    /* Index of the transparent color, which also fills the canvas outside the frame; 0 if none is stated. */
+    int transparent;
+    bool some_transparent; /* true if the file states a transparent color */
+    /* Rectangle of the frame, in pixels of the image. */
     uint32_t left, top, width, height;
     bool interlaced;
-    uint64_t written; /* pixels of the frame that are decoded so far */
-    /* The dictionary of LZW: a code's string of pixels is the string of code prefix[code], and last[code] behind it. */
+    uint64_t written; /* pixels of the frame decoded so far */
+    /* LZW dictionary: the string of a code is the string of prefix[code], followed by last[code]. */
     uint16_t prefix[CODES];
     uint8_t last[CODES];
-    uint8_t string[CODES]; /* scratch: the string of one code, backwards */
+    uint8_t string[CODES]; /* scratch: string of one code, in reverse */
 } gif_state;
 
 static dop_status
@@ -35,7 +36,7 @@ u16(const uint8_t *p)
     return (uint32_t)(p[0] | p[1] << 8);
 }
 
-/* Takes the next n bytes of the file; NULL: fewer are left. */
+/* Returns the next n bytes of the file; NULL: fewer are left. */
 static const uint8_t *
 take(gif_state *g, size_t n)
 {
@@ -45,7 +46,7 @@ take(gif_state *g, size_t n)
     return g->d->bytes + g->at - n;
 }
 
-/* Reads the palette that the flags of a header announce, if they do. */
+/* Reads the palette if the flags of a header announce one.  False if it is truncated. */
 static bool
 take_palette(gif_state *g, uint8_t flags)
 {
@@ -101,7 +102,7 @@ put_code(gif_state *g, uint32_t code, uint32_t roots)
     return head;
 }
 
-/* Decodes the frame's LZW codes.  Their bits come in blocks of up to 255 bytes, each behind its length; a length of 0 ends them. */
+/* Decodes the LZW codes of the frame.  Their bits come in blocks of up to 255 bytes, each preceded by its length; length 0 ends them. */
 static dop_status
 decode_frame(gif_state *g)
 {
@@ -111,8 +112,8 @@ decode_frame(gif_state *g)
     const uint32_t bits0 = *first, clear = 1U << bits0, end = clear + 1;
     const uint64_t all = (uint64_t)g->width * g->height;
     uint32_t width = bits0 + 1, next = clear + 2, held = 0, n_held = 0, block = 0;
-    int32_t before = -1; /* the code before this one */
-    uint8_t head = 0;    /* first pixel of its string */
+    int32_t before = -1; /* previous code; -1: none */
+    uint8_t head = 0;    /* first pixel of the previous code's string */
     while (g->written < all) {
         while (n_held < width) {
             const uint8_t *byte = take(g, 1);
@@ -139,7 +140,7 @@ decode_frame(gif_state *g)
         }
         if (before < 0 ? code >= clear : code > next || (code == next && next >= CODES))
             return dop_decoding_damaged(g->d, "GIF", "a code that is not in its dictionary");
-        /* The code may be the one that is defined here: the string of the code before it, and that string's first pixel. */
+        /* The code may be the one defined now: the previous string followed by its own first pixel. */
         if (before >= 0 && code == next) {
             g->prefix[next] = (uint16_t)before;
             g->last[next] = head;
@@ -175,14 +176,14 @@ image(gif_state *g, uint32_t canvas_width, uint32_t canvas_height)
     g->interlaced = p[8] & 0x40;
     if (g->width == 0 || g->height == 0)
         return dop_decoding_damaged(g->d, "GIF", "its first frame has no pixels");
-    /* Files exist whose canvas is smaller than their frames. */
+    /* Some files have a canvas smaller than their frames. */
     const uint32_t w = canvas_width > g->left + g->width ? canvas_width : g->left + g->width;
     const uint32_t h = canvas_height > g->top + g->height ? canvas_height : g->top + g->height;
     dop_status st = take_palette(g, p[8]) ? dop_decoding_start(g->d, w, h, 0) : cut_off(g);
     if (st != DOP_OK)
         return st;
     const gif_state frame = *g;
-    g->left = g->top = 0; /* fills the area outside the frame */
+    g->left = g->top = 0; /* fill the area outside the frame */
     g->width = w;
     g->height = h;
     g->interlaced = false;
@@ -197,7 +198,7 @@ image(gif_state *g, uint32_t canvas_width, uint32_t canvas_height)
     return decode_frame(g);
 }
 
-/* Reads an extension block; the graphic control extension says which color is transparent. */
+/* Reads an extension; the graphic control extension states the transparent color. */
 static bool
 extension(gif_state *g)
 {

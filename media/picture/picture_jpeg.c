@@ -1,4 +1,4 @@
-/* JPEG by libjpeg-turbo: baseline, progressive and arithmetic; gray, YCbCr, RGB, CMYK and YCCK. */
+/* JPEG decoder (libjpeg-turbo): baseline, progressive and arithmetic; gray, YCbCr, RGB, CMYK and YCCK. */
 #include "media/picture/picture_internal.h"
 
 #include <jerror.h>
@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* State of decoding that survives libjpeg's errors: these leave by longjmp, after which local variables have no certain values. */
+/* Decoder state outside of local variables, whose values are indeterminate after libjpeg reports an error by longjmp. */
 typedef struct jpeg_state {
     struct jpeg_decompress_struct jpeg;
     struct jpeg_error_mgr errors;
     struct jpeg_progress_mgr progress;
     jmp_buf leave;
     dop_decoding *d;
-    uint8_t *row; /* buffer for a row */
+    uint8_t *row; /* buffer of one row */
     char error[JMSG_LENGTH_MAX];
     dop_status status;
 } jpeg_state;
@@ -27,8 +27,7 @@ on_error(j_common_ptr info)
     longjmp(s->leave, 1);
 }
 
-/* Handles libjpeg's warnings.  Where data is missing libjpeg warns and fills up with gray, which counts as damage here; superfluous
- * bytes between segments do not. */
+/* Handles libjpeg's warnings.  Missing data, which libjpeg replaces by gray, is an error here; extra bytes between segments are not. */
 static void
 on_message(j_common_ptr info, int level)
 {
@@ -37,8 +36,8 @@ on_message(j_common_ptr info, int level)
         on_error(info);
 }
 
-/* Limits the number of scans and charges the budget for them: a progressive file can have any number of scans over the whole picture, a
- * few bytes each. */
+/* Limits the number of scans and charges the budget for them.  A progressive file can have any number of scans of the whole image, with
+ * a few bytes each. */
 static void
 on_progress(j_common_ptr info)
 {
@@ -61,7 +60,7 @@ times(uint32_t a, uint32_t b) /* a * b / 255, rounded */
     return (uint8_t)((t + (t >> 8)) >> 8);
 }
 
-/* Converts a row of CMYK to RGB, also in place.  The four channels are inverted, as Adobe's programs store them: 255 is no ink. */
+/* Converts a row of CMYK to RGB, also in place.  Channels are inverted, as Adobe's programs store them: 255 is no ink. */
 static void
 cmyk_to_rgb(const uint8_t *cmyk, uint32_t n, uint8_t *rgb)
 {
@@ -82,7 +81,7 @@ read_orientation(jpeg_state *s)
         }
 }
 
-/* Bytes of the coefficients, 16 bits each, which libjpeg keeps in memory if the picture has several scans. */
+/* Returns the bytes of the 16-bit coefficients that libjpeg keeps in memory for files with several scans. */
 static uint64_t
 coefficient_bytes(struct jpeg_decompress_struct *jpeg)
 {

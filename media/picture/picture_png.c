@@ -1,19 +1,18 @@
-/* PNG by libpng.  One frame is decoded: of an animation (APNG) the default image. */
+/* PNG decoder (libpng).  For animations (APNG) it decodes the default image. */
 #include "media/picture/picture_internal.h"
 
 #include <png.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* State of decoding that survives libpng's errors: these leave by longjmp, after which local variables have no certain values. */
+/* Decoder state outside of local variables, whose values are indeterminate after libpng reports an error by longjmp. */
 typedef struct png_state {
     dop_decoding *d;
-    size_t at; /* bytes of the file that have been read */
+    size_t at; /* bytes of the file read so far */
     png_structp png;
     png_infop info;
-    int passes; /* over the rows of the file: 7 of an interlaced one, otherwise 1 */
-    uint8_t *
-        scratch; /* rows that are not in the picture's final place: all of an interlaced file, otherwise one; NULL: none */
+    int passes;       /* passes over the rows: 7 if interlaced, otherwise 1 */
+    uint8_t *scratch; /* Rows that cannot be decoded in place: all rows if interlaced, otherwise one; NULL: none. */
     char error[128];
     dop_status status;
 } png_state;
@@ -43,8 +42,8 @@ on_read(png_structp png, png_bytep to, size_t n)
     s->at += n;
 }
 
-/* The allocator for libpng, with a limit.  libpng holds a few rows at once, and blocks of text, profiles and EXIF; for some blocks it
- * allocates the length that the file states before it has read them. */
+/* Allocator for libpng with a size limit.  libpng holds a few rows, and text, profile and EXIF blocks.  For some blocks it allocates
+ * the stated length before reading them. */
 static png_voidp
 take_memory(png_structp png, png_alloc_size_t n)
 {
@@ -60,7 +59,8 @@ give_memory(png_structp png, png_voidp memory)
     free(memory);
 }
 
-/* Asks libpng for 8-bit RGB, or RGBA.  Without alpha palettes and gray take none from a tRNS block, since it would be dropped. */
+/* Configures libpng to return 8-bit RGB, or RGBA if alpha is requested.  Otherwise tRNS chunks are not expanded to alpha, which would
+ * be dropped. */
 static void
 transform(png_state *s)
 {
@@ -102,7 +102,7 @@ run(png_state *s)
     }
     png_set_read_fn(s->png, s, on_read);
     png_set_user_limits(s->png, 0x7fffffff, 0x7fffffff); /* dop_decoding_start checks the size, with a better message */
-    /* Texts, profiles and the like may be many and large when they are unpacked.  Of what is optional only the orientation counts. */
+    /* Optional chunks may be numerous and large when decompressed.  Only EXIF, for the orientation, is kept. */
     png_set_keep_unknown_chunks(s->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
     png_set_keep_unknown_chunks(s->png, PNG_HANDLE_CHUNK_AS_DEFAULT, exif, 1);
     png_read_info(s->png, s->info);

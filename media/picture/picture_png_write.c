@@ -1,16 +1,16 @@
-/* Pictures to PNG by libpng, with texts beside the pixels. */
+/* PNG encoder (libpng), with text chunks. */
 #include "media/picture/picture_write.h"
 
 #include <png.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* State of encoding that survives libpng's errors, which leave by longjmp. */
+/* Encoder state outside of local variables, because libpng reports errors by longjmp. */
 typedef struct writer {
     dop_buf *out;
     png_structp png;
     png_infop info;
-    uint8_t *row; /* of black pixels with alpha */
+    uint8_t *row; /* row buffer of black pixels with alpha */
     char error[128];
 } writer;
 
@@ -41,7 +41,7 @@ on_flush(png_structp png)
     (void)png;
 }
 
-/* Texts are UTF-8, and in the chunk iTXt, which says so. */
+/* Sets iTXt chunks, whose text is UTF-8. */
 static void
 set_texts(writer *w, const dop_picture_text *texts, size_t n)
 {
@@ -64,7 +64,7 @@ write_alpha(writer *w, uint32_t width, uint32_t height, const uint8_t *alpha)
     }
 }
 
-/* Writes a picture, or with alpha, whose rows are written in its place, black pixels of its size. */
+/* Writes an image, or with `alpha` black pixels of its size with that alpha. */
 static bool
 run(writer *w, const dop_picture *picture, const uint8_t *alpha, const dop_picture_text *texts, size_t n_texts)
 {

@@ -1,4 +1,4 @@
-/* WebP by libwebp: with and without loss; of an animation the first frame, on a transparent canvas. */
+/* WebP decoder (libwebp), lossy and lossless.  For animations it decodes the first frame, on a transparent canvas. */
 #include "media/picture/picture_internal.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 #include <webp/decode.h>
 #include <webp/demux.h>
 
-/* Decodes a frame into pixels of its canvas, piece by piece, so that a request that was given up ends. */
+/* Decodes a frame into its canvas, in pieces, so that a cancelled request ends soon. */
 static dop_status
 decode_frame(dop_decoding *d, const WebPIterator *frame, uint8_t *canvas, uint32_t wide)
 {
@@ -24,7 +24,7 @@ decode_frame(dop_decoding *d, const WebPIterator *frame, uint8_t *canvas, uint32
     return status == VP8_STATUS_OK ? DOP_OK : dop_decoding_damaged(d, "WebP", "its first frame cannot be decoded");
 }
 
-/* Decodes the first frame; the orientation is known. */
+/* Decodes the first frame; d->orientation must be set. */
 static dop_status
 decode_first(dop_decoding *d, const WebPIterator *frame, uint32_t width, uint32_t height)
 {
@@ -38,7 +38,7 @@ decode_first(dop_decoding *d, const WebPIterator *frame, uint32_t width, uint32_
     const bool in_place = d->orientation == 1 && !d->alpha;
     const uint32_t wide = d->alpha ? 4 : 3;
     const uint64_t pixels = (uint64_t)width * height, frame_pixels = (uint64_t)f.width * (uint64_t)f.height;
-    /* libwebp holds a frame without loss as 32-bit pixels, and alpha of one with loss likewise and as bytes. */
+    /* Memory of libwebp: 32-bit pixels of a lossless frame; for lossy frames with alpha, these and the alpha bytes. */
     const uint64_t held = f.format == LOSSLESS ? 4 * frame_pixels : f.has_alpha ? 5 * frame_pixels : 0;
     dop_status st = dop_decoding_start(d, width, height, held + (in_place ? 0 : wide * pixels));
     if (st != DOP_OK)
