@@ -5,7 +5,7 @@
 #include <strings.h>
 
 static bool
-begins(const char *bytes, uint64_t size, const char *with, bool any_case)
+bytes_begin_with(const char *bytes, uint64_t size, const char *with, bool any_case)
 {
     const size_t n = strlen(with);
     return size >= n && (any_case ? strncasecmp(bytes, with, n) : memcmp(bytes, with, n)) == 0;
@@ -42,11 +42,11 @@ dop_file_kind_of(const void *data, uint64_t size)
     };
     const char *bytes = data;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (begins(bytes, size, rows[i].with, rows[i].kind == DOP_FILE_PAGE))
+        if (bytes_begin_with(bytes, size, rows[i].with, rows[i].kind == DOP_FILE_PAGE))
             return rows[i].kind;
     if (size && is_safetensors(data, size))
         return DOP_FILE_SAFETENSORS;
-    uint64_t at = begins(bytes, size, "\xef\xbb\xbf", false) ? 3 : 0;
+    uint64_t at = bytes_begin_with(bytes, size, "\xef\xbb\xbf", false) ? 3 : 0;
     while (at < size && (bytes[at] == ' ' || bytes[at] == '\t' || bytes[at] == '\r' || bytes[at] == '\n'))
         at++;
     return at < size && (bytes[at] == '{' || bytes[at] == '[') ? DOP_FILE_JSON : DOP_FILE_OTHER;

@@ -18,7 +18,7 @@ dop_cores_up_to(uint32_t most)
 }
 
 static void *
-member_main(void *arg)
+run_team_member(void *arg)
 {
     dop_team *team = arg;
     team->fn(team->user, atomic_fetch_add(&team->next, 1));
@@ -33,7 +33,7 @@ dop_team_start(dop_team *team, uint32_t n, dop_team_fn *fn, void *user)
     team->n = 0;
     atomic_store(&team->next, 0);
     while (team->n < n && team->n < DOP_MAX_THREADS &&
-           pthread_create(&team->threads[team->n], NULL, member_main, team) == 0)
+           pthread_create(&team->threads[team->n], NULL, run_team_member, team) == 0)
         team->n++;
     return team->n;
 }
@@ -58,7 +58,7 @@ typedef struct loop {
 } loop;
 
 static void
-iterate(loop *l, uint32_t worker)
+run_iterations(loop *l, uint32_t worker)
 {
     while (!atomic_load(&l->stop)) {
         uint32_t i = atomic_fetch_add(&l->next, 1);
@@ -80,9 +80,9 @@ iterate(loop *l, uint32_t worker)
 }
 
 static void
-iterate_beside(void *user, uint32_t member)
+run_member_iterations(void *user, uint32_t member)
 {
-    iterate(user, member + 1); /* the caller is worker 0 */
+    run_iterations(user, member + 1); /* the caller is worker 0 */
 }
 
 dop_status
@@ -99,8 +99,8 @@ dop_parallel_for(uint32_t n, uint32_t n_threads, dop_parallel_fn *fn, void *user
     if (pthread_mutex_init(&l.lock, NULL) != 0)
         return DOP_FAIL(diag, DOP_E_NOMEM, "cannot make a lock");
     if (n_threads > 1)
-        dop_team_start(&team, n_threads - 1, iterate_beside, &l);
-    iterate(&l, 0);
+        dop_team_start(&team, n_threads - 1, run_member_iterations, &l);
+    run_iterations(&l, 0);
     dop_team_join(&team);
     pthread_mutex_destroy(&l.lock);
     if (l.failed != UINT32_MAX && diag)

@@ -23,7 +23,7 @@ dop_plan_set_digest(const dop_plan_set_header *header, const dop_plan_set_row *r
 }
 
 static dop_status
-check_rows(const dop_plan_set_header *h, const uint8_t *bytes, const char *path, dop_diag *diag)
+check_set_rows(const dop_plan_set_header *h, const uint8_t *bytes, const char *path, dop_diag *diag)
 {
     const dop_plan_set_row *rows = (const dop_plan_set_row *)(const void *)(h + 1);
     uint64_t at = sizeof *h + h->n_parts * sizeof *rows;
@@ -66,14 +66,14 @@ check_set(const void *bytes, uint64_t size, const char *path, dop_diag *diag, co
         return DAMAGED(path, "a directory of %u parts", h->n_parts);
     if (dop_plan_set_digest(h, (const dop_plan_set_row *)(const void *)(h + 1)) != h->digest)
         return DAMAGED(path, "the digest of its directory does not match");
-    DOP_RETURN_IF_ERROR(check_rows(h, bytes, path, diag));
+    DOP_RETURN_IF_ERROR(check_set_rows(h, bytes, path, diag));
     *out_set = h;
     return DOP_OK;
 }
 
 /* Opens a file without blocking on a pipe, from which nothing is read; opening the plan later reports the error. */
 static FILE *
-open_file(const char *path)
+open_without_waiting(const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     FILE *f = fd < 0 ? NULL : fdopen(fd, "rb");
@@ -86,7 +86,7 @@ bool
 dop_plan_is_set(const char *path)
 {
     char magic[sizeof DOP_PLAN_SET_MAGIC - 1];
-    FILE *f = open_file(path);
+    FILE *f = open_without_waiting(path);
     const bool set = f && fread(magic, sizeof magic, 1, f) == 1 && memcmp(magic, DOP_PLAN_SET_MAGIC, sizeof magic) == 0;
     if (f)
         fclose(f);
@@ -95,7 +95,7 @@ dop_plan_is_set(const char *path)
 
 /* Returns the number of parts from the plan's PART section; 1 without one; 0 if the file is truncated. */
 static uint32_t
-count_in_part(FILE *f, const dop_plan_header *h)
+read_part_count(FILE *f, const dop_plan_header *h)
 {
     dop_plan_section section;
     dop_plan_part part;
@@ -122,10 +122,10 @@ dop_plan_count_parts(const char *path)
         dop_plan_header plan;
         dop_plan_set_header set;
     } h;
-    FILE *f = open_file(path);
+    FILE *f = open_without_waiting(path);
     for (uint32_t i = 0; i < DOP_MAX_PARTS && !f; i++) { /* this host may have only another part's file */
         snprintf(part, sizeof part, "%.500s.part%u", path, i);
-        f = open_file(part);
+        f = open_without_waiting(part);
         split = f != NULL;
     }
     n = split ? 0 : 1;
@@ -133,7 +133,7 @@ dop_plan_count_parts(const char *path)
         if (memcmp(h.magic, DOP_PLAN_SET_MAGIC, sizeof h.magic) == 0)
             n = h.set.n_parts;
         else if (memcmp(h.magic, DOP_PLAN_MAGIC, sizeof h.magic) == 0)
-            n = count_in_part(f, &h.plan);
+            n = read_part_count(f, &h.plan);
     }
     if (f)
         fclose(f);
@@ -150,7 +150,7 @@ dop_plan_wants_ranks(const char *path, uint32_t n_parts, dop_diag *diag)
 }
 
 static dop_status
-wrong_number(const char *path, uint32_t has, uint32_t n_parts, dop_diag *diag)
+refuse_part_count(const char *path, uint32_t has, uint32_t n_parts, dop_diag *diag)
 {
     return DOP_FAIL_IN(diag, DOP_E_USAGE, path, "a plan in %u parts, and there are %u ranks: run it with mpirun -n %u",
                        has, n_parts, has);
@@ -166,7 +166,7 @@ dop_plan_find_part(dop_plan *plan, uint32_t n_parts, uint32_t part, dop_diag *di
     if (n_parts == 0)
         return dop_plan_wants_ranks(plan->path, set->n_parts, diag);
     if (n_parts != set->n_parts || part >= n_parts)
-        return wrong_number(plan->path, set->n_parts, n_parts, diag);
+        return refuse_part_count(plan->path, set->n_parts, n_parts, diag);
     const dop_plan_set_row *row = (const dop_plan_set_row *)(const void *)(set + 1) + part;
     plan->data += row->offset;
     plan->size = row->size;
@@ -185,7 +185,7 @@ dop_plan_is_part(const dop_plan *plan, uint32_t n_parts, uint32_t part, dop_diag
             "a plan of one part, and there are %u ranks: make one in parts with `dop_compile_options.parts` %u",
             n_parts, n_parts);
     if (p->n_parts != n_parts)
-        return wrong_number(plan->path, p->n_parts, n_parts, diag);
+        return refuse_part_count(plan->path, p->n_parts, n_parts, diag);
     return p->number == part
                ? DOP_OK
                : DOP_FAIL_IN(diag, DOP_E_INPUT, plan->path, "part %u of %u, and this is rank %u, which wants part %u",
@@ -219,7 +219,7 @@ check_crossing(const dop_plan *plan, uint32_t i, dop_diag *diag)
 
 /* Returns crossing number n of a schedule; NULL: it has fewer. */
 static const dop_plan_crossing *
-given(const dop_plan *plan, uint32_t schedule, uint32_t n)
+find_schedule_crossing(const dop_plan *plan, uint32_t schedule, uint32_t n)
 {
     for (uint32_t i = 0; i < plan->n_crossings; i++)
         if (plan->crossings[i].schedule == schedule && n-- == 0)
@@ -228,10 +228,10 @@ given(const dop_plan *plan, uint32_t schedule, uint32_t n)
 }
 
 static bool
-same_values(const dop_plan *plan, uint32_t s, uint32_t other)
+has_same_crossings(const dop_plan *plan, uint32_t s, uint32_t other)
 {
     for (uint32_t n = 0;; n++) {
-        const dop_plan_crossing *x = given(plan, s, n), *y = given(plan, other, n);
+        const dop_plan_crossing *x = find_schedule_crossing(plan, s, n), *y = find_schedule_crossing(plan, other, n);
         if (!x || !y)
             return !x && !y && n > 0 && n <= DOP_PART_MAX_VALUES;
         if (x->one_row || y->one_row || x->row_bytes != y->row_bytes ||
@@ -295,10 +295,11 @@ static dop_status
 check_draft(const dop_plan *plan, uint32_t s, dop_diag *diag)
 {
     const uint64_t bytes = plan->model->hidden * (uint64_t)sizeof(float);
-    const dop_plan_crossing *in = given(plan, s, 0), *out = given(plan, s, 1);
+    const dop_plan_crossing *in = find_schedule_crossing(plan, s, 0), *out = find_schedule_crossing(plan, s, 1);
     const bool one = plan->schedules[s].max_rows == 1;
-    return in && out && !given(plan, s, 2) && in->way == DOP_CROSSING_RECEIVED && out->way == DOP_CROSSING_SENT &&
-                   in->row_bytes == bytes && out->row_bytes == bytes && (one || (!in->one_row && !out->one_row))
+    return in && out && !find_schedule_crossing(plan, s, 2) && in->way == DOP_CROSSING_RECEIVED &&
+                   out->way == DOP_CROSSING_SENT && in->row_bytes == bytes && out->row_bytes == bytes &&
+                   (one || (!in->one_row && !out->one_row))
                ? DOP_OK
                : DAMAGED(plan->path, "schedule %u of the program draft receives or sends other values", s);
 }
@@ -325,12 +326,12 @@ check_given(const dop_plan *plan, uint32_t s, uint32_t io_first[2], dop_diag *di
                                    : DAMAGED(plan->path, "schedule %u receives other values than its program has", s);
     uint32_t *of = &io_first[kind == DOP_SCHED_FEATURES];
     *of = *of == UINT32_MAX ? s : *of;
-    const dop_plan_crossing *x = given(plan, s, 0);
+    const dop_plan_crossing *x = find_schedule_crossing(plan, s, 0);
     uint64_t rows = 0;
     if (kind == DOP_SCHED_FEATURES)
         rows = (uint64_t)dop_plan_program_of(plan, DOP_SCHED_FEATURES)->merge *
                dop_plan_program_of(plan, DOP_SCHED_IMAGE)->width * sizeof(float);
-    return same_values(plan, s, *of) && (!rows || x->row_bytes == rows) && fits_program(plan, s, rows)
+    return has_same_crossings(plan, s, *of) && (!rows || x->row_bytes == rows) && fits_program(plan, s, rows)
                ? DOP_OK
                : DAMAGED(plan->path, "schedule %u receives other values than its program has", s);
 }

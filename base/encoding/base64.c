@@ -1,7 +1,7 @@
 #include "base/encoding/base64.h"
 
 static int
-digit(char c)
+base64_digit(char c)
 {
     if (c >= 'A' && c <= 'Z')
         return c - 'A';
@@ -14,7 +14,7 @@ digit(char c)
 
 /* Decodes base64.  loose: ignores white space and accepts the base64url alphabet. */
 static bool
-decode(const char *s, size_t n, bool loose, dop_buf *out)
+decode_base64_text(const char *s, size_t n, bool loose, dop_buf *out)
 {
     const size_t before = out->size;
     size_t digits = 0, padding = 0;
@@ -28,7 +28,7 @@ decode(const char *s, size_t n, bool loose, dop_buf *out)
             padding++;
             continue;
         }
-        const int d = digit(loose && s[i] == '-' ? '+' : loose && s[i] == '_' ? '/' : s[i]);
+        const int d = base64_digit(loose && s[i] == '-' ? '+' : loose && s[i] == '_' ? '/' : s[i]);
         ok = d >= 0 && padding == 0;
         digits++;
         bits = (bits << 6 | ((uint32_t)d & 63u)) & 0xffffu;
@@ -48,11 +48,11 @@ decode(const char *s, size_t n, bool loose, dop_buf *out)
 bool
 dop_base64_decode(const char *s, size_t n, dop_buf *out)
 {
-    return decode(s, n, false, out);
+    return decode_base64_text(s, n, false, out);
 }
 
 bool
 dop_base64_decode_loose(const char *s, size_t n, dop_buf *out)
 {
-    return decode(s, n, true, out);
+    return decode_base64_text(s, n, true, out);
 }

@@ -29,7 +29,7 @@ static const struct {
 
 /* True if the name ends here, with ".weight", or with an adapter's name and ".weight". */
 static bool
-is_end(const char *rest)
+is_diffusers_name_end(const char *rest)
 {
     static const char weight[] = ".weight";
     const size_t n = strlen(rest), k = sizeof weight - 1;
@@ -41,7 +41,7 @@ is_end(const char *rest)
 /* Returns the module for a tensor name, converting the attention names of early diffusers versions ("NAME.processor.to_out", in text
  * encoders "NAME.self_attn.to_out"). */
 static const char *
-module_of(const char *name, size_t len, dop_arena *arena)
+make_diffusers_module(const char *name, size_t len, dop_arena *arena)
 {
     static const struct {
         const char *was, *is;
@@ -74,13 +74,13 @@ read_alpha(const dop_st_tensor *t, dop_diag *diag, dop_adapter_matrix *out)
 }
 
 static dop_status
-add_tensor(const dop_st_tensor *t, dop_arena *arena, dop_diag *diag, dop_adapter_file *f)
+add_diffusers_tensor(const dop_st_tensor *t, dop_arena *arena, dop_diag *diag, dop_adapter_file *f)
 {
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         const char *at = strstr(t->name, ends[i].name);
-        if (!at || at == t->name || !is_end(at + strlen(ends[i].name)))
+        if (!at || at == t->name || !is_diffusers_name_end(at + strlen(ends[i].name)))
             continue;
-        const char *module = module_of(t->name, (size_t)(at - t->name), arena);
+        const char *module = make_diffusers_module(t->name, (size_t)(at - t->name), arena);
         dop_adapter_pair *p = NULL;
         if (!module)
             return DOP_NO_MEMORY(diag);
@@ -97,8 +97,8 @@ add_tensor(const dop_st_tensor *t, dop_arena *arena, dop_diag *diag, dop_adapter
 /* Reads the configuration of one model part from the metadata "lora_adapter_metadata", whose members are "unet.r" and so on.
  * *out_says: true if there is one. */
 static dop_status
-read_part(const json_t *root, const char *part, const char *path, dop_diag *diag, json_t **out_own,
-          dop_adapter_config *out, bool *out_says)
+read_part_config(const json_t *root, const char *part, const char *path, dop_diag *diag, json_t **out_own,
+                 dop_adapter_config *out, bool *out_says)
 {
     const size_t k = strlen(part);
     const char *key;
@@ -116,7 +116,7 @@ read_part(const json_t *root, const char *part, const char *path, dop_diag *diag
 
 /* Sets the scale of each pair: alpha / rank if the file has an alpha, otherwise by the metadata of the module's part, otherwise 1. */
 static dop_status
-set_scales(dop_adapter_file *f, const json_t *root, dop_diag *diag)
+set_diffusers_scales(dop_adapter_file *f, const json_t *root, dop_diag *diag)
 {
     static const char *const parts[] = {"unet", "text_encoder", "text_encoder_2"};
     enum { PARTS = sizeof parts / sizeof *parts };
@@ -125,7 +125,7 @@ set_scales(dop_adapter_file *f, const json_t *root, dop_diag *diag)
     bool says[PARTS] = {false};
     dop_status st = DOP_OK;
     for (size_t i = 0; i < PARTS; i++)
-        DOP_TRY(read_part(root, parts[i], f->path, diag, &own[i], &configs[i], &says[i]));
+        DOP_TRY(read_part_config(root, parts[i], f->path, diag, &own[i], &configs[i], &says[i]));
     for (uint32_t i = 0; i < f->n_pairs; i++) {
         dop_adapter_pair *p = &f->pairs[i];
         const size_t k = strcspn(p->module, ".");
@@ -160,9 +160,9 @@ dop_adapter_read_diffusers(const char *path, dop_arena *arena, dop_diag *diag, d
     if (said)
         DOP_TRY(dop_json_decode(said, strlen(said), &(dop_json_how){.path = path}, diag, &root));
     for (uint32_t i = 0; i < set.n; i++)
-        DOP_TRY(add_tensor(&set.tensors[i], arena, diag, out));
+        DOP_TRY(add_diffusers_tensor(&set.tensors[i], arena, diag, out));
     DOP_TRY(dop_adapter_join(out, diag));
-    DOP_TRY(set_scales(out, root, diag));
+    DOP_TRY(set_diffusers_scales(out, root, diag));
 error:
     json_decref(root);
     return st;

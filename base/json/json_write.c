@@ -45,7 +45,7 @@ dop_json_number(const json_t *v, double *out)
 /* --- with reals only ---------------------------------------------------------------------------------------------------------- */
 
 static bool
-has_kept(const json_t *v)
+has_kept_number(const json_t *v)
 {
     const char *name;
     const json_t *e;
@@ -54,19 +54,19 @@ has_kept(const json_t *v)
         return true;
     json_array_foreach(v, i, e)
     {
-        if (has_kept(e))
+        if (has_kept_number(e))
             return true;
     }
     json_object_foreach((json_t *)(uintptr_t)v, name, e)
     {
-        if (has_kept(e))
+        if (has_kept_number(e))
             return true;
     }
     return false;
 }
 
 static json_t *
-plain_copy(const json_t *v)
+copy_plain_json(const json_t *v)
 {
     const char *name;
     json_t *e, *out;
@@ -79,12 +79,12 @@ plain_copy(const json_t *v)
     out = json_is_array(v) ? json_array() : json_object();
     json_array_foreach(v, i, e)
     {
-        if (json_array_append_new(out, plain_copy(e)) != 0)
+        if (json_array_append_new(out, copy_plain_json(e)) != 0)
             goto error;
     }
     json_object_keylen_foreach((json_t *)(uintptr_t)v, name, n, e)
     {
-        if (json_object_setn_new_nocheck(out, name, n, plain_copy(e)) != 0)
+        if (json_object_setn_new_nocheck(out, name, n, copy_plain_json(e)) != 0)
             goto error;
     }
     return out;
@@ -96,7 +96,7 @@ error:
 json_t *
 dop_json_plain(json_t *v)
 {
-    return has_kept(v) ? plain_copy(v) : json_incref(v);
+    return has_kept_number(v) ? copy_plain_json(v) : json_incref(v);
 }
 
 /* --- text --------------------------------------------------------------------------------------------------------------------- */

@@ -52,7 +52,7 @@ find_mapped(uintptr_t at, char *out, size_t cap)
 
 /* True if a mapping's name is a file's, not that of driver or system memory. */
 static bool
-is_file(const char *name)
+is_mapped_file(const char *name)
 {
     static const char shared[] = "/dev/shm/", devices[] = "/dev/", memory[] = "/memfd:", segment[] = "/SYSV";
     return strncmp(name, shared, sizeof shared - 1) == 0 ||
@@ -61,7 +61,7 @@ is_file(const char *name)
 }
 
 static void
-say(const char *text)
+write_stderr(const char *text)
 {
     for (size_t n = strlen(text); n > 0;) {
         ssize_t done = write(STDERR_FILENO, text, n);
@@ -73,7 +73,7 @@ say(const char *text)
 }
 
 static void
-on_bus_error(int number, siginfo_t *info, void *context)
+handle_bus_error(int number, siginfo_t *info, void *context)
 {
     char name[1024] = "";
     (void)context;
@@ -81,11 +81,12 @@ on_bus_error(int number, siginfo_t *info, void *context)
         pause();
     if (info->si_code > 0) /* sent by the kernel for a fault, not by a process */
         find_mapped((uintptr_t)info->si_addr, name, sizeof name);
-    if (is_file(name)) {
-        say(program_name);
-        say(": ");
-        say(name);
-        say(": error: the file was cut short, or its disk failed, while it was in use: run again when it is whole\n");
+    if (is_mapped_file(name)) {
+        write_stderr(program_name);
+        write_stderr(": ");
+        write_stderr(name);
+        write_stderr(
+            ": error: the file was cut short, or its disk failed, while it was in use: run again when it is whole\n");
         _exit(1);
     }
     signal(number, SIG_DFL);
@@ -102,7 +103,7 @@ dop_process_name(void)
 void
 dop_process_prepare(const char *program)
 {
-    struct sigaction bus = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO};
+    struct sigaction bus = {.sa_sigaction = handle_bus_error, .sa_flags = SA_SIGINFO};
     /* Opens closed standard streams, so that no other file gets their descriptors.  open() returns the lowest free one.  The wrong
      * access mode makes every use fail. */
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)

@@ -82,7 +82,7 @@ dop_resampler_room(dop_resampler *resampler, size_t *out_n)
 
 /* A dop_parallel_fn: resamples one block. */
 static dop_status
-resample(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
+resample_block(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 {
     const dop_resampler *r = user;
     const size_t begin = r->before + (size_t)index * r->seconds * r->rate, before = begin >= r->rate ? r->rate : 0;
@@ -117,7 +117,7 @@ dop_resampler_feed(dop_resampler *resampler, size_t n, bool ends, dop_diag *diag
     const size_t fresh = r->n - r->before;
     const uint32_t blocks = ends ? (uint32_t)((fresh + block - 1) / block) : r->n_blocks - 1;
     r->wanted = ends ? (fresh * DOP_AUDIO_RATE + r->rate - 1) / r->rate : (size_t)blocks * r->seconds * DOP_AUDIO_RATE;
-    const dop_status st = dop_parallel_for(blocks, 0, resample, r, diag);
+    const dop_status st = dop_parallel_for(blocks, 0, resample_block, r, diag);
     if (st != DOP_OK)
         return st;
     *out_n = r->wanted;

@@ -6,14 +6,14 @@
 #include <string.h>
 
 static bool
-begins(const dop_decoding *d, size_t at, const char *with, size_t n)
+file_has_bytes_at(const dop_decoding *d, size_t at, const char *with, size_t n)
 {
     return d->size >= at + n && memcmp(d->bytes + at, with, n) == 0;
 }
 
 /* Selects the decoder by the first bytes, because file names and media types are often wrong. */
 static dop_status
-decode(dop_decoding *d)
+decode_by_magic(dop_decoding *d)
 {
     static const struct {
         const char *bytes;
@@ -41,7 +41,7 @@ decode(dop_decoding *d)
     if (d->size == 0)
         return DOP_FAIL(d->diag, DOP_E_INPUT, "the picture is empty");
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (begins(d, kinds[i].at, kinds[i].bytes, kinds[i].n))
+        if (file_has_bytes_at(d, kinds[i].at, kinds[i].bytes, kinds[i].n))
             return kinds[i].decode ? kinds[i].decode(d)
                                    : DOP_FAIL(d->diag, DOP_E_INPUT,
                                               "the picture is %s: PNG, JPEG, WebP and GIF are read", kinds[i].what);
@@ -56,7 +56,7 @@ decode_upright(dop_decoding *d, dop_picture *out_picture)
         d->max_pixels = d->budget ? DOP_PICTURE_BUDGETED_PIXELS : DOP_PICTURE_MAX_PIXELS;
     d->orientation = 1;
     *out_picture = (dop_picture){0};
-    const dop_status st = decode(d);
+    const dop_status st = decode_by_magic(d);
     dop_budget_give(d->budget, d->scratch);
     if (st != DOP_OK) {
         dop_picture_discard(&d->picture, d->budget);

@@ -5,7 +5,7 @@
 
 /* Returns the offset after the GIF sub-blocks that begin at `at`. */
 static size_t
-behind_blocks(const uint8_t *p, size_t size, size_t at)
+skip_gif_blocks(const uint8_t *p, size_t size, size_t at)
 {
     while (at < size && p[at] > 0)
         at += 1 + (size_t)p[at];
@@ -23,12 +23,12 @@ gif_is_animated(const uint8_t *p, size_t size)
     at += p[10] & 0x80 ? 3 * ((size_t)2 << (p[10] & 7)) : 0;
     while (at + 1 < size) {
         if (p[at] == 0x21) { /* extension: label and sub-blocks */
-            at = behind_blocks(p, size, at + 2);
+            at = skip_gif_blocks(p, size, at + 2);
         } else if (p[at] == 0x2c && at + DESCRIPTOR <= size) {
             if (++frames > 1)
                 return true;
             const size_t palette = p[at + 9] & 0x80 ? 3 * ((size_t)2 << (p[at + 9] & 7)) : 0;
-            at = behind_blocks(p, size, at + DESCRIPTOR + palette + 1);
+            at = skip_gif_blocks(p, size, at + DESCRIPTOR + palette + 1);
         } else {
             return false;
         }

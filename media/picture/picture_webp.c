@@ -8,7 +8,7 @@
 
 /* Decodes a frame into its canvas, in pieces, so that a cancelled request ends soon. */
 static dop_status
-decode_frame(dop_decoding *d, const WebPIterator *frame, uint8_t *canvas, uint32_t wide)
+decode_webp_frame(dop_decoding *d, const WebPIterator *frame, uint8_t *canvas, uint32_t wide)
 {
     enum { PIECE = 1 << 14 };
     const size_t stride = (size_t)d->columns * wide, all = (size_t)d->picture.width * d->picture.height * wide,
@@ -26,7 +26,7 @@ decode_frame(dop_decoding *d, const WebPIterator *frame, uint8_t *canvas, uint32
 
 /* Decodes the first frame; d->orientation must be set. */
 static dop_status
-decode_first(dop_decoding *d, const WebPIterator *frame, uint32_t width, uint32_t height)
+decode_webp_first_frame(dop_decoding *d, const WebPIterator *frame, uint32_t width, uint32_t height)
 {
     enum { LOSSLESS = 2 };
     WebPBitstreamFeatures f;
@@ -44,7 +44,7 @@ decode_first(dop_decoding *d, const WebPIterator *frame, uint32_t width, uint32_
     if (st != DOP_OK)
         return st;
     uint8_t *canvas = in_place ? d->picture.rgb : calloc(pixels, wide);
-    st = canvas ? decode_frame(d, frame, canvas, wide) : DOP_NO_MEMORY(d->diag);
+    st = canvas ? decode_webp_frame(d, frame, canvas, wide) : DOP_NO_MEMORY(d->diag);
     for (uint32_t y = 0; y < height && st == DOP_OK && !in_place; y++)
         dop_decoding_put_row(d, y, canvas + (size_t)y * width * wide, wide);
     if (!in_place)
@@ -65,7 +65,7 @@ dop_decode_webp(dop_decoding *d)
         d->orientation = dop_exif_orientation(chunk.chunk.bytes, chunk.chunk.size);
     WebPDemuxReleaseChunkIterator(&chunk);
     WebPIterator frame;
-    dop_status st = WebPDemuxGetFrame(demuxer, 1, &frame) ? decode_first(d, &frame, w, h)
+    dop_status st = WebPDemuxGetFrame(demuxer, 1, &frame) ? decode_webp_first_frame(d, &frame, w, h)
                                                           : dop_decoding_damaged(d, "WebP", "it has no frame");
     WebPDemuxReleaseIterator(&frame);
     WebPDemuxDelete(demuxer);

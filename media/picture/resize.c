@@ -43,7 +43,7 @@ filter_at(dop_filter filter, double x)
 }
 
 static void
-taps_finish(taps *t)
+finish_taps(taps *t)
 {
     free(t->first);
     free(t->n);
@@ -53,7 +53,7 @@ taps_finish(taps *t)
 
 /* Returns the fractional bits of the weights.  For torchvision, the largest weight must fit a signed 16-bit integer. */
 static uint32_t
-bits_of(double largest, dop_fixed_point point)
+choose_fraction_bits(double largest, dop_fixed_point point)
 {
     uint32_t bits = 0;
     if (point == DOP_FIXED_PILLOW)
@@ -64,7 +64,7 @@ bits_of(double largest, dop_fixed_point point)
 }
 
 static dop_status
-taps_make(uint32_t from, uint32_t to, dop_filter filter, dop_fixed_point point, dop_diag *diag, taps *t)
+make_taps(uint32_t from, uint32_t to, dop_filter filter, dop_fixed_point point, dop_diag *diag, taps *t)
 {
     const double scale = (double)from / to, wide = scale > 1 ? scale : 1;
     const double support = wide * (filter == DOP_FILTER_LANCZOS ? 3 : filter == DOP_FILTER_BICUBIC ? 2 : 1);
@@ -95,7 +95,7 @@ taps_make(uint32_t from, uint32_t to, dop_filter filter, dop_fixed_point point, 
             largest = w[k] > largest ? w[k] : largest;
         }
     }
-    t->bits = bits_of(largest, point);
+    t->bits = choose_fraction_bits(largest, point);
     for (size_t k = 0; k < (size_t)to * t->most; k++) {
         const int32_t w = (int32_t)((real[k] < 0 ? -0.5 : 0.5) + real[k] * (1 << t->bits));
         t->low[k] = (int16_t)(t->high ? w & ((1 << LOW_BITS) - 1) : w);
@@ -164,7 +164,7 @@ typedef struct edge {
 } edge;
 
 static dop_status
-along_rows(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
+resize_along_rows(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 {
     const edge *const e = user;
     const uint32_t y = index * LANES, n = e->out->height - y < LANES ? e->out->height - y : LANES;
@@ -187,7 +187,7 @@ along_rows(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 }
 
 static dop_status
-along_columns(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
+resize_along_columns(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 {
     const edge *const e = user;
     const size_t row = (size_t)e->out->width * 3;
@@ -230,15 +230,15 @@ resize_edge(const dop_picture *in, bool rows, uint32_t to, dop_filter filter, do
         *out = (dop_picture){0};
         return dop_budget_fail(budget, diag, "resizing the picture");
     }
-    dop_status st = taps_make(from, to, filter, point, diag, &e.t);
+    dop_status st = make_taps(from, to, filter, point, diag, &e.t);
     out->rgb = malloc(bytes);
     e.strips = malloc(strips + 1);
     if (st == DOP_OK && (!out->rgb || !e.strips))
         st = DOP_NO_MEMORY(diag);
     if (st == DOP_OK)
-        st = dop_parallel_for(dop_div_up_u32(out->height, ROWS_EACH), threads, rows ? along_rows : along_columns, &e,
-                              diag);
-    taps_finish(&e.t);
+        st = dop_parallel_for(dop_div_up_u32(out->height, ROWS_EACH), threads,
+                              rows ? resize_along_rows : resize_along_columns, &e, diag);
+    finish_taps(&e.t);
     free(e.strips);
     dop_budget_give(budget, strips);
     if (st != DOP_OK) {
