@@ -20,7 +20,7 @@
  * the next position.  Such a step has one row per sequence, and all rows have the flag.  The pick from row t is stored at
  * ids[DOP_STEP_MAX_SEQUENCES * (position % DOP_STEP_TURNS) + t], so that the host can read it while the next step runs.  In a program
  * with dop_plan_program.stays the position does not advance; the number of earlier steps, flags / DOP_ROW_TURN, replaces it in that
- * index.  Models with replace states have no steps of several sequences.
+ * index.
  *
  * Margins.  The margin of a pick is the difference between its logit and the largest other allowed logit.  It is stored for rows below
  * DOP_STEP_MAX_SEQUENCES and meaningless for random draws.

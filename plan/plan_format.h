@@ -210,12 +210,13 @@ enum {
  * from 0.  The row table holds the sequence whose states it fills (dop_plan_state.filled).  It receives "mel", two frames per row, and
  * "lasts", the last position of the chunk (frontend/build/build_vision.h).
  *
- * The program `draft` (multi-token prediction) predicts the token after the next one.  Row p has the token of position p + 1 and
- * receives the hidden state, f32 [width], that a step of the sequence sent for position p.  Decode, prefill and rows schedules send
- * these.  Schedules of up to DOP_DRAFT_EACH rows return the logits of each row and pick from each (DOP_PICKS_NEXT if there is one row);
- * larger ones return the logits of the last row.  The program sends the hidden state for the following position and keeps states of its
- * own.  With `stays` it writes no states: it reads those of the sequence up to position p, only the last row of a sequence is run, and
- * each next draft runs at the same position. */
+ * The program `draft` (multi-token prediction) predicts the token after the next one.  Row p has the token of position p + 1.  It
+ * receives the hidden state, f32 [width], that a step of the sequence sent for position p; decode, prefill and rows schedules send
+ * these.  Draft schedules of up to DOP_DRAFT_EACH rows return the logits of each row and pick from each (DOP_PICKS_NEXT if there is one
+ * row).  Larger ones return the logits of the last row.  The program sends the hidden state for the following position and keeps states
+ * of its own.
+ * With `stays` it writes no states.  It reads those of the sequence up to position p, runs only the last row of a sequence, and runs
+ * each next draft at that position, too. */
 enum { DOP_DRAFT_EACH = 64 };
 /* Pooling of a text: first row, mean, last row, or the first row with token `end_id` (with the largest id if end_id is UINT32_MAX; the
  * first row if no row matches). */

@@ -26,8 +26,8 @@ typedef struct dop_adapter_target {
  * model interleaves them, or the reverse. */
 enum { DOP_ADAPTER_STRAIGHT, DOP_ADAPTER_PAIRS_IN_FILE, DOP_ADAPTER_HALVES_IN_FILE };
 
-/* Maps n rows of a target to rows of a file's matrix.  Row r of them is row start + r / block * step + r % block of the tensor's
- * `total` rows (block 0: start + r), with r in the file's order of rows within each head. */
+/* Maps n rows of a target to rows of a file's matrix, which has `total` rows.  Row r of the n is row start + r / block * step + r %
+ * block of the matrix (block 0: start + r).  r follows the file's order of rows within each head. */
 typedef struct dop_adapter_place {
     /* Name of the matrix in files, without ".weight": "layers.3.self_attn.q_proj", "blk.3.attn_q". */
     const char *tensor;

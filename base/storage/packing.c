@@ -285,8 +285,8 @@ pack_low_nibbles(uint64_t x)
     return (uint32_t)(x | x >> 16);
 }
 
-/* Packs the 12 bytes of scales and minimums of q4_k and q5_k (interp_decode.c) into three words with one nibble per unit: low bits of
- * scales, low bits of minimums, upper two bits of both. */
+/* Packs the 12 bytes of scales and minimums of q4_k and q5_k (interp_decode.c) into three words with one nibble per unit.  The words
+ * hold the low bits of scales, the low bits of minimums, and the upper two bits of both. */
 static inline void
 pack_six_bit_scales(const uint8_t *s, uint8_t *out)
 {

@@ -138,8 +138,8 @@ typedef struct dop_sampling {
     /* Repetition penalty: divides positive and multiplies negative logits of recent tokens; 1: none. */
     float repeat_penalty;
     uint32_t repeat_last_n; /* number of recent tokens that repeat_penalty considers; 0: none */
-    /* Penalties subtracted from the logits of ids that occur in the sequence at or after position penalty_from (usually the end
-     * of the prompt): presence_penalty once for each such id, frequency_penalty for each occurrence. */
+    /* Penalties of ids that occur in the sequence at or after position penalty_from, usually the end of the prompt.  Their logits are
+     * lowered by presence_penalty once, and by frequency_penalty for each occurrence. */
     float presence_penalty, frequency_penalty;
     uint32_t penalty_from;
     /* [n_biases]; not owned: must stay valid while this sampling is in use, also by forks and drafts. */
@@ -151,10 +151,10 @@ typedef struct dop_sampling {
 
 /* --- models --------------------------------------------------------------------------------------------------------- */
 
-/* Opens a plan.  Maps the file, verifies it and its digests, chooses a device and the first of the plan's targets that it can
- * run, creates pipelines and uploads weights, in parallel where possible.  options: NULL for the defaults.  The caller closes
- * *out_model, which is NULL after a failure.  DOP_E_INPUT: the plan is invalid; DOP_E_USAGE: the device does not exist or an
- * option is invalid; also DOP_E_IO and DOP_E_DEVICE. */
+/* Opens a plan.  Maps and verifies the file and its digests, and chooses a device and the first of the plan's targets that it can run.
+ * Then creates pipelines and uploads weights, in parallel where possible.  options: NULL for the defaults.
+ * The caller closes *out_model, which is NULL after a failure.  DOP_E_INPUT: the plan is invalid; DOP_E_USAGE: the device does not
+ * exist or an option is invalid; also DOP_E_IO and DOP_E_DEVICE. */
 dop_status dop_model_open(const char *plan_path, const dop_open_options *options, dop_diag *diag,
                           dop_model **out_model);
 /* Like dop_model_open for a plan in memory or in an open file.  Memory: `size` bytes, aligned to 16 bytes and unchanged until the

@@ -22,8 +22,8 @@ read_chunk_size(const uint8_t *head)
     return (uint32_t)head[4] | (uint32_t)head[5] << 8 | (uint32_t)head[6] << 16 | (uint32_t)head[7] << 24;
 }
 
-/* Skips RIFF chunks from `at` on, up to the first one called `name` (NULL: all).  Returns the offset of that chunk, of the first data
- * that is not a chunk, or of the end of the last chunk, which exceeds n if the chunk is truncated. */
+/* Skips RIFF chunks from `at` on, up to the first one called `name` (NULL: all).  Returns the offset of that chunk, or of the first
+ * data that is not a chunk.  Otherwise returns the end of the last chunk, which exceeds n if that chunk is truncated. */
 static uint64_t
 skip_chunks(const memory *m, uint64_t at, const char *name)
 {
