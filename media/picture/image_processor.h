@@ -30,7 +30,7 @@ typedef enum dop_image_form {
 typedef enum dop_mark_form {
     DOP_MARKS_PLAIN, /* begin, one token per feature, end */
     DOP_MARKS_LINES, /* row_end after each row of features, except `end` after the last row (Pixtral) */
-    /* Each tile after a marker with its row and column, a newline after each row of tiles, then the whole image (Idefics 3). */
+    /* Each tile after a marker with its row and column, row_end after each row of tiles, then the whole image (Idefics 3). */
     DOP_MARKS_TILES,
     /* Begin, each tile after a marker with its row and column, `whole` and the whole image, end (LFM2-VL). */
     DOP_MARKS_GRID,
