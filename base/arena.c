@@ -11,7 +11,7 @@ enum { FIRST_BLOCK = 16 * 1024, LAST_BLOCK = 1024 * 1024, ALIGN = 16 };
 
 typedef struct dop_arena_block {
     struct dop_arena_block *next;
-    size_t size, used; /* bytes of data[] */
+    size_t size, used; /* bytes of data[]: total, and allocated */
     _Alignas(ALIGN) unsigned char data[];
 } dop_arena_block;
 
@@ -43,7 +43,7 @@ dop_arena_alloc(dop_arena *a, size_t bytes)
         size_t size = !b ? FIRST_BLOCK : b->size < LAST_BLOCK / 2 ? b->size * 2 : LAST_BLOCK;
         if (size < need)
             size = need;
-        b = calloc(1, sizeof *b + size); /* zeroed once: memory of a block is handed out only once */
+        b = calloc(1, sizeof *b + size); /* zeroed here, because memory of a block is never reused */
         if (!b)
             return NULL;
         b->size = size;

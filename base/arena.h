@@ -1,4 +1,4 @@
-/* An arena: memory that is freed all at once.  A compilation has one, so that everything the compiler allocates lives until its end. */
+/* Arena allocator: all memory is freed at once.  A compilation uses one arena for everything that the compiler allocates. */
 #ifndef DOPPLER_BASE_ARENA_H
 #define DOPPLER_BASE_ARENA_H
 
@@ -12,14 +12,13 @@ typedef struct dop_arena {
 } dop_arena;
 
 void dop_arena_init(dop_arena *a);
-void dop_arena_finish(dop_arena *a); /* accepts a zeroed one */
-/* Zeroed memory aligned to 16, or NULL when the host is out of memory. */
+void dop_arena_finish(dop_arena *a); /* accepts a zeroed struct */
+/* Allocates zeroed memory aligned to 16 bytes.  NULL: out of memory. */
 void *dop_arena_alloc(dop_arena *a, size_t bytes);
 char *dop_arena_strdup(dop_arena *a, const char *s);
 char *dop_arena_printf(dop_arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Makes room for one more item in an array of n items; when the array is full, it is copied, and the old one stays in the arena.
- * False: out of memory. */
+/* Grows an array of n items if it is full, so that one more fits.  The old copy stays in the arena.  False: out of memory. */
 static inline bool
 dop_arena_grow(dop_arena *arena, void **items, uint32_t n, uint32_t *cap, size_t item_size)
 {

@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Bytes of the character at s that can change how a terminal or a log shows what stands around it: control characters (C0, DEL, C1),
- * marks of text direction, and separators of lines.  0: the character is harmless; *out_n is its length in bytes. */
+/* Returns the bytes of the character at s if it can affect a terminal or forge log lines: control characters (C0, DEL, C1),
+ * bidirectional marks, and line separators.  0: harmless; *out_n is the character's length in bytes. */
 static size_t
 find_harm(const char *s, size_t *out_n)
 {
@@ -25,7 +25,7 @@ find_harm(const char *s, size_t *out_n)
     size_t n = u[0] < 0xc2 ? 1 : u[0] < 0xe0 ? 2 : u[0] < 0xf0 ? 3 : 4;
     uint32_t cp = n == 1 ? u[0] : u[0] & (0x7fU >> n);
     for (size_t i = 1; i < n; i++) {
-        if ((u[i] & 0xc0) != 0x80) { /* not UTF-8: the byte stands for itself, as it would for a terminal of 8 bits */
+        if ((u[i] & 0xc0) != 0x80) { /* not UTF-8: keep the byte */
             *out_n = 1;
             return 0;
         }
@@ -55,7 +55,7 @@ dop_make_harmless(char *text, const char *kept)
     *to = 0;
 }
 
-/* Makes a message safe to print.  lines: the format has line breaks itself (source text with a caret under it), so they stay. */
+/* Makes a message safe to print.  lines: keep line breaks, which the format itself has (source text with a caret below it). */
 static void
 make_harmless(char *s, bool lines)
 {
@@ -68,7 +68,7 @@ make_harmless(char *s, bool lines)
 bool
 dop_path_is_inside(const char *path)
 {
-    if (!*path || *path == '/' || strchr(path, '\\') || path[1] == ':') /* also as Windows reads it */
+    if (!*path || *path == '/' || strchr(path, '\\') || path[1] == ':') /* also rejects Windows paths */
         return false;
     for (const char *part = path; part; part = strchr(part, '/')) {
         part += *part == '/';
@@ -136,7 +136,7 @@ dop_map_open(const char *path, dop_diag *diag, dop_map *out_map)
 {
     dop_status st = DOP_OK;
     memset(out_map, 0, sizeof *out_map);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is refused, not waited for */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* O_NONBLOCK: do not block on a pipe */
     if (fd < 0)
         return DOP_FAIL_IN(diag, DOP_E_IO, path, "cannot open: %s", strerror(errno));
     struct stat sb;
@@ -174,7 +174,7 @@ void
 dop_map_forget(const dop_map *map)
 {
     if (map->data)
-        (void)madvise((void *)(uintptr_t)map->data, (size_t)map->size, MADV_DONTNEED); /* it only saves memory */
+        (void)madvise((void *)(uintptr_t)map->data, (size_t)map->size, MADV_DONTNEED); /* best effort */
 }
 
 void
@@ -284,8 +284,8 @@ dop_buf_finish(dop_buf *b)
     memset(b, 0, sizeof *b);
 }
 
-/* Opens a file without a name (O_TMPFILE) in the folder of path.  -1: the file system has no such files, or /proc, through which the
- * file gets its name later, is not there. */
+/* Opens an unnamed file (O_TMPFILE) in the folder of path.  -1: not supported by the file system, or /proc, which is needed to name the
+ * file later, is missing. */
 static int
 open_nameless(const char *path)
 {
@@ -296,9 +296,8 @@ open_nameless(const char *path)
     return fd;
 }
 
-/* May a symbolic link be followed, to write to its target?  Applies the rule of fs.protected_symlinks, which the kernel enforces only
- * where it follows links itself: in a sticky folder that everybody may write to (/tmp), only links of the process's user or of the
- * folder's owner are followed. */
+/* True if a symbolic link may be followed for writing.  Same rule as fs.protected_symlinks, which the kernel applies only to links that
+ * it follows itself.  In a sticky world-writable folder (/tmp), the link must belong to the process's user or to the folder's owner. */
 static bool
 may_follow(const char *link, const struct stat *of_link)
 {
@@ -314,8 +313,8 @@ may_follow(const char *link, const struct stat *of_link)
     return false;
 }
 
-/* The target of a path whose last part is a symbolic link, or the first of a chain of links; the path itself where it is no link.  The
- * target need not exist.  NULL with errno on failure. */
+/* Resolves a chain of symbolic links at the end of a path; returns a copy of the path if it is not a link.  The target need not exist.
+ * NULL with errno on failure. */
 static char *
 follow_links(const char *path)
 {
@@ -344,8 +343,8 @@ follow_links(const char *path)
     return at;
 }
 
-/* Is the file at `final`, without following links, the one that `sb` describes?  False for links such as those of /proc/self/fd, whose
- * text need not name any file. */
+/* True if `final` itself is the file that `sb` describes.  False for links such as those of /proc/self/fd, whose text need not be a
+ * path. */
 static bool
 is_same_file(const char *final, const struct stat *sb)
 {
@@ -373,7 +372,7 @@ dop_out_file_open(const char *path, dop_diag *diag, dop_out_file *out_output)
         int fd = open_nameless(o.final);
         o.has_name = fd < 0;
         if (o.has_name) {
-            unlink(o.tmp); /* a file that an earlier process with our PID left */
+            unlink(o.tmp); /* left by an earlier process with this PID */
             fd = open(o.tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
         }
         o.f = fd >= 0 ? fdopen(fd, "wb") : NULL;
@@ -418,7 +417,7 @@ dop_out_file_close(dop_out_file *o, bool ok, dop_diag *diag)
     if (ok && done && o->tmp && !o->has_name) {
         char name[64];
         snprintf(name, sizeof name, "/proc/self/fd/%d", fileno(o->f));
-        unlink(o->tmp); /* a file that an earlier process with our PID left */
+        unlink(o->tmp); /* left by an earlier process with this PID */
         done = o->has_name = linkat(AT_FDCWD, name, AT_FDCWD, o->tmp, AT_SYMLINK_FOLLOW) == 0;
     }
     done = fclose(o->f) == 0 && done;

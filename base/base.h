@@ -1,5 +1,5 @@
-/* What every room shares: status and diagnostics, overflow-safe arithmetic, mapped files, growable buffers.  One status type, which
- * is that of the library's public headers, is better than two. */
+/* Foundations of all modules: status and diagnostics, overflow-safe arithmetic, mapped files, growable buffers, atomic output files.
+ * The status type is that of the public headers. */
 #ifndef DOPPLER_BASE_BASE_H
 #define DOPPLER_BASE_BASE_H
 
@@ -11,28 +11,27 @@
 
 #include <doppler/status.h>
 
-/* Records a failure (the first one wins) and returns its code, so that `return DOP_FAIL(...)` reads well.
- * diag may be NULL. */
+/* Records a failure in *diag, unless one is recorded already, and returns its code.  diag may be NULL. */
 dop_status dop_fail(dop_diag *diag, const char *src_file, int src_line, dop_status code, const char *path, long line,
                     long column, const char *fmt, ...) __attribute__((format(printf, 8, 9)));
-/* Resets a diagnostic to DOP_OK without a message.  Every function of the public interface begins with this call, so that a diagnostic
- * that a caller uses again reports the last call.  Inside the library the first failure stays until the call ends.  diag may be NULL. */
+/* Resets a diagnostic to DOP_OK without a message.  Public functions call it first, so that a reused diagnostic reports the last call.
+ * Inside the library the first failure is kept.  diag may be NULL. */
 void dop_diag_clear(dop_diag *diag);
 #define DOP_FAIL(diag, code, ...) dop_fail((diag), __FILE__, __LINE__, (code), NULL, 0, 0, __VA_ARGS__)
 #define DOP_FAIL_IN(diag, code, path, ...) dop_fail((diag), __FILE__, __LINE__, (code), (path), 0, 0, __VA_ARGS__)
 #define DOP_FAIL_AT(diag, code, path, line, col, ...) \
     dop_fail((diag), __FILE__, __LINE__, (code), (path), (line), (col), __VA_ARGS__)
 
-/* Replaces, in a text from outside, what a terminal would obey or what would make a line of a log look like another one: control
- * characters, marks of text direction, separators of lines.  kept: characters that stay. */
+/* Replaces characters of untrusted text that could control a terminal or forge log lines: control characters, bidirectional marks, line
+ * separators.  kept: characters that are not replaced. */
 void dop_make_harmless(char *text, const char *kept);
-/* True if a path that a model's file states stays below that file's folder: relative and without "..". */
+/* True if a path from a model's file stays below that file's folder: relative and without "..". */
 bool dop_path_is_inside(const char *path);
 
-/* Records that the host has no memory left; the one wording of that failure. */
+/* Records an allocation failure; the only place with its wording. */
 #define DOP_NO_MEMORY(diag) DOP_FAIL((diag), DOP_E_NOMEM, "out of memory")
 
-/* Returns from the calling function with the status of `call`, unless it is DOP_OK. */
+/* Returns from the calling function with the status of `call` unless it is DOP_OK. */
 #define DOP_RETURN_IF_ERROR(call)             \
     do {                                      \
         const dop_status status_of_ = (call); \
@@ -40,8 +39,8 @@ bool dop_path_is_inside(const char *path);
             return status_of_;                \
     } while (0)
 
-/* Stores the status of `call` in the local variable `st` and jumps to the label `error`, unless it is DOP_OK.  The label precedes the
- * cleanup that success and failure share. */
+/* Stores the status of `call` in the local variable `st` and jumps to the label `error` unless it is DOP_OK.  The label precedes the
+ * cleanup shared by success and failure. */
 #define DOP_TRY(call)     \
     do {                  \
         st = (call);      \
@@ -49,7 +48,7 @@ bool dop_path_is_inside(const char *path);
             goto error;   \
     } while (0)
 
-/* Overflow-safe arithmetic on outside numbers: false when the result does not fit; *out is then unspecified. */
+/* Overflow-safe arithmetic on untrusted numbers.  False if the result does not fit; *out is then unspecified. */
 static inline bool
 dop_add_u64(uint64_t a, uint64_t b, uint64_t *out)
 {
@@ -62,7 +61,7 @@ dop_mul_u64(uint64_t a, uint64_t b, uint64_t *out)
     return !__builtin_mul_overflow(a, b, out);
 }
 
-/* Rounds up to a power-of-two alignment; the caller knows it does not overflow. */
+/* Rounds up to a power-of-two alignment.  The result must not overflow. */
 static inline uint64_t
 dop_align_u64(uint64_t v, uint64_t align)
 {
@@ -75,7 +74,7 @@ dop_div_up_u32(uint32_t a, uint32_t b)
     return (a + b - 1) / b;
 }
 
-/* The value of a hexadecimal digit of either case; -1: the character is no such digit. */
+/* Returns the value of a hexadecimal digit in either case; -1: not a digit. */
 static inline int
 dop_hex_digit(char c)
 {
@@ -85,20 +84,20 @@ dop_hex_digit(char c)
                                   : -1;
 }
 
-/* A file mapped read-only.  An empty file has data == NULL and size 0; a pointer of Git LFS is refused. */
+/* A file mapped read-only.  An empty file has data NULL and size 0.  Git LFS pointer files are refused. */
 typedef struct dop_map {
     const uint8_t *data;
     uint64_t size; /* bytes */
-    char *path;    /* owned: the file, as it was named; NULL where nothing is mapped */
+    char *path;    /* owned; path as passed to dop_map_open; NULL if nothing is mapped */
 } dop_map;
 
 dop_status dop_map_open(const char *path, dop_diag *diag, dop_map *out_map);
-void dop_map_close(dop_map *map); /* accepts a zeroed one */
-/* Tells the system that pages read so far need not stay in memory; they are read again from the file when needed. */
+void dop_map_close(dop_map *map); /* accepts a zeroed struct */
+/* Hints that pages read so far may be evicted; later reads load them from the file again. */
 void dop_map_forget(const dop_map *map);
 
-/* A growable byte buffer that doubles as a string builder: data is always 0-terminated once anything was appended.
- * An allocation failure sets `failed` and later appends do nothing; check once at the end. */
+/* Growable byte buffer and string builder.  After the first append, data is 0-terminated.  A failed allocation sets `failed` and turns
+ * later appends into no-ops, so checking once at the end suffices. */
 typedef struct dop_buf {
     char *data;
     size_t size; /* bytes, without the terminator */
@@ -111,37 +110,38 @@ void dop_buf_puts(dop_buf *b, const char *s);
 void dop_buf_printf(dop_buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void dop_buf_vprintf(dop_buf *b, const char *fmt, va_list ap);
 void dop_buf_zeros(dop_buf *b, size_t n);
-const char *dop_buf_text(const dop_buf *b); /* what was put into it; "" where that is nothing */
-void dop_buf_finish(dop_buf *b);            /* frees; accepts a zeroed one */
-/* How many buffers of this thread have failed so far.  Code that assembles a text from many buffers compares this before and
- * after, so that a piece that was lost anywhere is noticed. */
+const char *dop_buf_text(const dop_buf *b); /* contents as a string; "" if empty */
+void dop_buf_finish(dop_buf *b);            /* frees the memory; accepts a zeroed struct */
+/* Returns the number of buffers of this thread that have failed.  Comparing it before and after detects a failure in any of many
+ * buffers. */
 uint64_t dop_buf_failures(void);
 
-/* An output file that is replaced atomically: it appears under its name only when it is complete.  Until then it has no name, where the
- * file system supports that (so that a killed process leaves nothing), else the name PATH.tmp.PID.  A symbolic link stays, and its
- * target is replaced or created.  An existing file that is not a regular one (/dev/stdout, a named pipe) is written to directly. */
+/* An output file that is replaced atomically when it is complete.  Until then it has no name if the file system supports that, so that
+ * a killed process leaves nothing; otherwise its name is PATH.tmp.PID.  A symbolic link is kept and its target replaced or created.
+ * Existing files that are not regular (/dev/stdout, a named pipe) are written directly. */
 typedef struct dop_out_file {
-    FILE *f;          /* the stream to write to */
-    const char *path; /* the name that the caller gave; not owned */
-    char *final;      /* `path` with symbolic links followed; owned */
-    char *tmp;        /* temporary name; owned; NULL: the file is written to directly */
-    bool has_name;    /* the file is written under `tmp`; else without a name */
+    FILE *f;          /* stream to write to */
+    const char *path; /* path as passed by the caller; not owned */
+    char *final;      /* owned; `path` with symbolic links resolved */
+    char *tmp;        /* owned; temporary name; NULL: written directly */
+    bool has_name;    /* true if the file is written under the name `tmp`, false if it has no name yet */
 } dop_out_file;
 
-dop_status dop_out_file_open(const char *path, dop_diag *diag, dop_out_file *out_output); /* path is not copied */
-/* Restricts an output file to its owner (mode 0600), for files that hold what users wrote.  Devices and pipes stay as they are. */
+/* Opens an output file for writing.  path must outlive it. */
+dop_status dop_out_file_open(const char *path, dop_diag *diag, dop_out_file *out_output);
+/* Restricts an output file to its owner (mode 0600), for user data.  Does nothing for devices and pipes. */
 void dop_out_file_keep_private(dop_out_file *output);
-/* Closes the file; with ok it gets its name, otherwise it is removed.  Does nothing with a zeroed one. */
+/* Closes the file and, with ok, moves it to its final name; otherwise removes it.  Does nothing with a zeroed struct. */
 dop_status dop_out_file_close(dop_out_file *output, bool ok, dop_diag *diag);
 
-/* Fails as opening an output file `path` would, so that a program notices before its work.  Leaves nothing there, and does not open
- * devices and pipes. */
+/* Fails if opening `path` as an output file would fail, so that programs report it before long work.  Does not leave a file.  Does not
+ * open devices and pipes. */
 dop_status dop_out_file_try(const char *path, dop_diag *diag);
 
-/* Writes a whole file at once, as a dop_out_file. */
+/* Writes a whole file through a dop_out_file. */
 dop_status dop_write_file(const char *path, const void *data, size_t size, dop_diag *diag);
 
-/* Conversions between float and the bits of IEEE half precision and bfloat16, rounding to nearest even. */
+/* Convert between float and the bits of IEEE half precision or bfloat16, rounding to nearest even. */
 float dop_f16_to_f32(uint16_t h);
 uint16_t dop_f32_to_f16(float f);
 float dop_bf16_to_f32(uint16_t h);

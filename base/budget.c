@@ -2,11 +2,11 @@
 
 #include "base/os/clock.h"
 
-/* Steps after which the clock is read again: less than a millisecond of work, at some 10 ns for a step (budget.h). */
+/* Number of steps between checks of the clock: below 1 ms of work, at about 10 ns per step (budget.h). */
 enum { LOOK_EVERY = 1 << 14 };
 
 static bool
-end(dop_budget *b, dop_budget_end why)
+record_budget_end(dop_budget *b, dop_budget_end why)
 {
     if (b->end == DOP_BUDGET_LEFT)
         b->end = why;
@@ -25,9 +25,9 @@ dop_budget_ended(dop_budget *b)
         b->until_ms = later > 0.0 ? later : b->until_ms;
     }
     if (b->cancelled && atomic_load_explicit(b->cancelled, memory_order_relaxed))
-        end(b, DOP_BUDGET_CANCELLED);
+        record_budget_end(b, DOP_BUDGET_CANCELLED);
     else if (b->until_ms > 0.0 && dop_now_ms() > b->until_ms)
-        end(b, DOP_BUDGET_TIME);
+        record_budget_end(b, DOP_BUDGET_TIME);
     return b->end != DOP_BUDGET_LEFT;
 }
 
@@ -40,7 +40,7 @@ dop_budget_step(dop_budget *b, uint64_t steps)
         return false;
     if (b->steps != UINT64_MAX) {
         if (b->steps < steps)
-            return end(b, DOP_BUDGET_STEPS);
+            return record_budget_end(b, DOP_BUDGET_STEPS);
         b->steps -= steps;
     }
     if (steps < LOOK_EVERY && (b->unseen += (uint32_t)steps) < LOOK_EVERY)
@@ -57,7 +57,7 @@ dop_budget_take(dop_budget *b, uint64_t bytes)
         return false;
     if (b->bytes != UINT64_MAX) {
         if (b->bytes < bytes)
-            return end(b, DOP_BUDGET_BYTES);
+            return record_budget_end(b, DOP_BUDGET_BYTES);
         b->bytes -= bytes;
     }
     return true;

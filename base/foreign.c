@@ -5,13 +5,13 @@
 #include <strings.h>
 
 static bool
-begins(const char *bytes, uint64_t size, const char *with, bool any_case)
+bytes_begin_with(const char *bytes, uint64_t size, const char *with, bool any_case)
 {
     const size_t n = strlen(with);
     return size >= n && (any_case ? strncasecmp(bytes, with, n) : memcmp(bytes, with, n)) == 0;
 }
 
-/* Is this a safetensors file?  It begins with the length of its header in eight bytes, and the header, a JSON object. */
+/* True if the file starts like safetensors: an 8-byte header length and a JSON object. */
 static bool
 is_safetensors(const unsigned char *bytes, uint64_t size)
 {
@@ -42,11 +42,11 @@ dop_file_kind_of(const void *data, uint64_t size)
     };
     const char *bytes = data;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (begins(bytes, size, rows[i].with, rows[i].kind == DOP_FILE_PAGE))
+        if (bytes_begin_with(bytes, size, rows[i].with, rows[i].kind == DOP_FILE_PAGE))
             return rows[i].kind;
     if (size && is_safetensors(data, size))
         return DOP_FILE_SAFETENSORS;
-    uint64_t at = begins(bytes, size, "\xef\xbb\xbf", false) ? 3 : 0;
+    uint64_t at = bytes_begin_with(bytes, size, "\xef\xbb\xbf", false) ? 3 : 0;
     while (at < size && (bytes[at] == ' ' || bytes[at] == '\t' || bytes[at] == '\r' || bytes[at] == '\n'))
         at++;
     return at < size && (bytes[at] == '{' || bytes[at] == '[') ? DOP_FILE_JSON : DOP_FILE_OTHER;
@@ -69,8 +69,7 @@ dop_file_refusal(dop_file_kind kind)
     }
 }
 
-/* Does the path look like the name of a model on a hub, "org/name"?  That has two plain parts, and the second does not look like the
- * name of a file. */
+/* True if the path looks like a model name on a hub, "org/name": two plain components, without a model file's extension. */
 static bool
 is_hub_name(const char *path)
 {

@@ -1,6 +1,5 @@
-/* Labels say where a node of a graph or a dispatch of a plan belongs: a layer, or none, and a role there.  As text, in graphs and
- * in plans, they are "L3/qkv" or "head".  The compiler carries them, and its reports and those of the runtime add up what the same
- * role takes in all layers. */
+/* Label of a graph node or a dispatch: a layer (or none) and a role, as text "L3/qkv" or "head".  Reports of compiler and runtime sum
+ * the cost of a role over all layers. */
 #ifndef DOPPLER_BASE_LABEL_H
 #define DOPPLER_BASE_LABEL_H
 
@@ -8,12 +7,12 @@
 #include <stdio.h>
 
 typedef struct dop_label {
-    int32_t layer;    /* index of the layer, from 0; -1: outside of all layers */
-    const char *role; /* what the node does in its layer, as "qkv"; "" (and layer -1): the label is empty */
+    int32_t layer;    /* layer index, from 0; -1: outside of the layers */
+    const char *role; /* role within the layer, such as "qkv"; "" (with layer -1): empty label */
 } dop_label;
 enum { DOP_LABEL_TEXT = 224 };
 
-/* Parses the text of a label.  The role points into `text`, which must outlive the label. */
+/* Parses a label.  The role points into `text`, which must outlive it. */
 static inline dop_label
 dop_label_read(const char *text)
 {
@@ -37,10 +36,10 @@ dop_label_print(dop_label l, char *out, size_t size)
         snprintf(out, size, "%s", l.role);
     return out;
 }
-/* Prints a label to a temporary text, which lives as long as the block around the expression. */
+/* Formats a label to a temporary array, valid until the end of the enclosing block. */
 #define dop_label_text(l) dop_label_print(l, (char[DOP_LABEL_TEXT]){0}, DOP_LABEL_TEXT)
 
-/* Prints a label with a star for the number of its layer, so that a report can sum over all layers under one name. */
+/* Formats a label with "*" for the layer number, so that reports can sum over all layers. */
 static inline const char *
 dop_label_any_layer(dop_label l, char *out, size_t size)
 {

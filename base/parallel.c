@@ -18,7 +18,7 @@ dop_cores_up_to(uint32_t most)
 }
 
 static void *
-member_main(void *arg)
+run_team_member(void *arg)
 {
     dop_team *team = arg;
     team->fn(team->user, atomic_fetch_add(&team->next, 1));
@@ -33,7 +33,7 @@ dop_team_start(dop_team *team, uint32_t n, dop_team_fn *fn, void *user)
     team->n = 0;
     atomic_store(&team->next, 0);
     while (team->n < n && team->n < DOP_MAX_THREADS &&
-           pthread_create(&team->threads[team->n], NULL, member_main, team) == 0)
+           pthread_create(&team->threads[team->n], NULL, run_team_member, team) == 0)
         team->n++;
     return team->n;
 }
@@ -49,16 +49,16 @@ typedef struct loop {
     dop_parallel_fn *fn;
     void *user;
     uint32_t n;
-    atomic_uint next; /* the iteration that the next free thread runs */
+    atomic_uint next; /* next iteration to start */
     atomic_bool stop;
-    pthread_mutex_t lock; /* protects the fields below */
-    uint32_t failed;      /* lowest iteration that failed; UINT32_MAX: none */
+    pthread_mutex_t lock; /* protects failed, status and diag */
+    uint32_t failed;      /* lowest failed iteration; UINT32_MAX: none */
     dop_status status;
     dop_diag diag;
 } loop;
 
 static void
-iterate(loop *l, uint32_t worker)
+run_iterations(loop *l, uint32_t worker)
 {
     while (!atomic_load(&l->stop)) {
         uint32_t i = atomic_fetch_add(&l->next, 1);
@@ -80,9 +80,9 @@ iterate(loop *l, uint32_t worker)
 }
 
 static void
-iterate_beside(void *user, uint32_t member)
+run_member_iterations(void *user, uint32_t member)
 {
-    iterate(user, member + 1); /* the caller is worker 0 */
+    run_iterations(user, member + 1); /* the caller is worker 0 */
 }
 
 dop_status
@@ -99,8 +99,8 @@ dop_parallel_for(uint32_t n, uint32_t n_threads, dop_parallel_fn *fn, void *user
     if (pthread_mutex_init(&l.lock, NULL) != 0)
         return DOP_FAIL(diag, DOP_E_NOMEM, "cannot make a lock");
     if (n_threads > 1)
-        dop_team_start(&team, n_threads - 1, iterate_beside, &l);
-    iterate(&l, 0);
+        dop_team_start(&team, n_threads - 1, run_member_iterations, &l);
+    run_iterations(&l, 0);
     dop_team_join(&team);
     pthread_mutex_destroy(&l.lock);
     if (l.failed != UINT32_MAX && diag)
@@ -108,7 +108,7 @@ dop_parallel_for(uint32_t n, uint32_t n_threads, dop_parallel_fn *fn, void *user
     return l.status;
 }
 
-/* A thread is worth its start for a few MiB, the pages of which it also touches first. */
+/* Bytes per thread that pay for starting it.  Each thread also handles the page faults of its part. */
 enum { COPY_EACH = 2 << 20, COPY_THREADS = 8 };
 
 typedef struct copying {

@@ -1,7 +1,7 @@
-/* Threads for loops whose iterations are independent.
+/* Parallel loops and worker threads.
  *
- * dop_parallel_for is a loop that its caller waits for.  A team is for work that continues while its caller does something
- * else; its members decide how they divide the work. */
+ * dop_parallel_for runs independent iterations and waits for them.  A team is a group of threads that works while its caller continues;
+ * its members divide the work themselves. */
 #ifndef DOPPLER_BASE_PARALLEL_H
 #define DOPPLER_BASE_PARALLEL_H
 
@@ -12,21 +12,21 @@
 
 enum { DOP_MAX_THREADS = 64 };
 
-/* Cores that this process may use, at least 1. */
+/* Returns the number of cores available to this process, at least 1. */
 uint32_t dop_cores(void);
-/* The same, but at most `most`: threads for work that is too little for all of a large machine's. */
+/* Returns dop_cores(), limited to `most`, for work too small for all cores of a large machine. */
 uint32_t dop_cores_up_to(uint32_t most);
 
-/* Iteration `index` of a loop, run by the thread `worker` (below the number of threads; it can index memory per thread).
- * Each iteration has its own diag. */
+/* Runs iteration `index` of a loop.  worker: number of the thread, usable as an index of per-thread memory.  Each iteration has its own
+ * diag. */
 typedef dop_status dop_parallel_fn(void *user, uint32_t worker, uint32_t index, dop_diag *diag);
 
-/* Runs fn for 0 .. n - 1 on up to n_threads threads (0: one per core; at most DOP_MAX_THREADS), the caller's among them,
- * and returns when all are done.  Iterations begin in order, and none begins after one has failed.  The reported failure is
- * that of the lowest index, so that messages do not depend on timing. */
+/* Runs fn for 0 .. n - 1 on up to n_threads threads, including the caller's (0: one per core; at most DOP_MAX_THREADS).  Returns when
+ * all are done.  Iterations start in order; none starts after a failure.  Reports the failure with the lowest index, so that messages
+ * do not depend on timing. */
 dop_status dop_parallel_for(uint32_t n, uint32_t n_threads, dop_parallel_fn *fn, void *user, dop_diag *diag);
 
-/* memcpy, by several threads where that is faster. */
+/* Like memcpy, with several threads if that is faster. */
 void dop_parallel_copy(void *to, const void *from, size_t n);
 
 typedef void dop_team_fn(void *user, uint32_t member);
@@ -34,14 +34,14 @@ typedef void dop_team_fn(void *user, uint32_t member);
 typedef struct dop_team {
     dop_team_fn *fn;
     void *user;
-    atomic_uint next; /* number of the next member that starts */
-    uint32_t n;       /* members that have a thread: 0 .. n - 1 */
+    atomic_uint next; /* number of the next member to start */
+    uint32_t n;       /* number of members that have a thread */
     pthread_t threads[DOP_MAX_THREADS];
 } dop_team;
 
-/* Starts up to n members (at most DOP_MAX_THREADS), each on a thread of its own, and returns how many there are: fewer, or
- * none, when threads cannot be made.  The team must stay where it is until it is joined. */
+/* Starts up to n members (at most DOP_MAX_THREADS), each on its own thread.  Returns their number, which is lower or 0 if threads
+ * cannot be created.  The team must not move until it is joined. */
 uint32_t dop_team_start(dop_team *team, uint32_t n, dop_team_fn *fn, void *user);
-void dop_team_join(dop_team *team); /* waits for all members; accepts a zeroed team, and one that was joined */
+void dop_team_join(dop_team *team); /* waits for all members; accepts a zeroed or joined team */
 
 #endif

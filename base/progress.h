@@ -1,10 +1,10 @@
-/* Progress of long work, as public functions report it (dop_progress in doppler/status.h). */
+/* Progress reports of public functions (dop_progress in doppler/status.h). */
 #ifndef DOPPLER_BASE_PROGRESS_H
 #define DOPPLER_BASE_PROGRESS_H
 
 #include "base/base.h"
 
-/* Reports progress.  False: the caller cancels the work, which then returns DOP_CANCELLED(diag). */
+/* Reports progress.  False if the caller cancels; the work must then return DOP_CANCELLED(diag). */
 static inline bool
 dop_progress_report(const dop_progress *p, const char *step, uint64_t done, uint64_t all)
 {

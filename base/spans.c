@@ -22,7 +22,7 @@ dop_spans_end(dop_spans *spans, uint32_t span)
 }
 
 static uint32_t
-count(const dop_spans *spans)
+count_spans(const dop_spans *spans)
 {
     uint32_t n = atomic_load(&spans->n);
     return n < DOP_MAX_SPANS ? n : DOP_MAX_SPANS;
@@ -31,7 +31,7 @@ count(const dop_spans *spans)
 double
 dop_spans_length(const dop_spans *spans, const char *name)
 {
-    uint32_t n = count(spans);
+    uint32_t n = count_spans(spans);
     for (uint32_t i = 0; i < n; i++)
         if (spans->rows[i].end_ms > 0 && strcmp(spans->rows[i].name, name) == 0)
             return spans->rows[i].end_ms - spans->rows[i].begin_ms;
@@ -41,7 +41,7 @@ dop_spans_length(const dop_spans *spans, const char *name)
 void
 dop_spans_log(const dop_spans *spans, double origin_ms, const dop_log *log)
 {
-    uint32_t n = count(spans);
+    uint32_t n = count_spans(spans);
     bool done[DOP_MAX_SPANS] = {false};
     for (uint32_t k = 0; k < n; k++) {
         uint32_t next = DOP_MAX_SPANS;

@@ -1,11 +1,11 @@
-/* Lists of words as one text: "silu swish". */
+/* Word lists in one string: "silu swish". */
 #ifndef DOPPLER_BASE_WORDS_H
 #define DOPPLER_BASE_WORDS_H
 
 #include <stdbool.h>
 #include <string.h>
 
-/* Is the word one of `words`, which spaces separate? */
+/* True if `word` is one of the space-separated `words`. */
 static inline bool
 dop_has_word(const char *words, const char *word)
 {

@@ -1,13 +1,13 @@
-/* Loads the module that reads audio, on the first use; it stays loaded. */
+/* Loads the audio module on first use and keeps it loaded. */
 #include "media/audio.h"
 
 #include <dlfcn.h>
 #include <string.h>
 
 static dop_status
-find(const char *name, dop_diag *diag, void **out)
+find_audio_function(const char *name, dop_diag *diag, void **out)
 {
-    /* It is found where the modules of the program are (its run path). */
+    /* The run path of the program contains the module's folder. */
     void *handle = dlopen(DOP_AUDIO_MODULE, RTLD_NOW | RTLD_LOCAL);
     *out = handle ? dlsym(handle, name) : NULL;
     if (*out)
@@ -25,10 +25,10 @@ dop_audio_load_decode(const void *bytes, size_t n, double most_seconds, dop_budg
     dop_audio_decode_fn *fn;
     *out_samples = NULL;
     *out_n = 0;
-    dop_status st = find("dop_audio_decode", diag, &at);
+    dop_status st = find_audio_function("dop_audio_decode", diag, &at);
     if (st != DOP_OK)
         return st;
-    memcpy(&fn, &at, sizeof fn); /* POSIX: pointers to functions and data have one form */
+    memcpy(&fn, &at, sizeof fn); /* POSIX: function and data pointers have one representation */
     return fn(bytes, n, most_seconds, budget, diag, out_samples, out_n);
 }
 
@@ -37,7 +37,7 @@ dop_audio_load_mel(const float *samples, size_t n, uint32_t bins, dop_diag *diag
 {
     void *at;
     dop_audio_mel_fn *fn;
-    dop_status st = find("dop_audio_mel", diag, &at);
+    dop_status st = find_audio_function("dop_audio_mel", diag, &at);
     if (st != DOP_OK)
         return st;
     memcpy(&fn, &at, sizeof fn);

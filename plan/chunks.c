@@ -9,9 +9,9 @@ dop_chunks_time(const dop_chunk_costs *costs, uint32_t room, size_t n)
     return c->start + (tokens < c->full ? c->full - (c->full - tokens) * (c->lack - 1) / c->lack : tokens);
 }
 
-/* The smallest size that may have n tokens; n_sizes: there is none. */
+/* Returns the index of the smallest size for n tokens; n_sizes: none. */
 static size_t
-smallest_for(const dop_chunk_size *sizes, size_t n_sizes, size_t n)
+find_smallest_size(const dop_chunk_size *sizes, size_t n_sizes, size_t n)
 {
     size_t best = n_sizes;
     for (size_t i = 0; i < n_sizes; i++)
@@ -23,8 +23,8 @@ smallest_for(const dop_chunk_size *sizes, size_t n_sizes, size_t n)
 size_t
 dop_chunks_next(const dop_chunk_costs *costs, const dop_chunk_size *sizes, size_t n_sizes, size_t n)
 {
-    const size_t fits = smallest_for(sizes, n_sizes, n);
-    size_t filled = smallest_for(sizes, n_sizes, 1);
+    const size_t fits = find_smallest_size(sizes, n_sizes, n);
+    size_t filled = find_smallest_size(sizes, n_sizes, 1);
     for (size_t i = 0; i < n_sizes; i++)
         if (sizes[i].most <= n && (sizes[i].most > sizes[filled].most ||
                                    (sizes[i].most == sizes[filled].most && sizes[i].room < sizes[filled].room)))
@@ -32,15 +32,15 @@ dop_chunks_next(const dop_chunk_costs *costs, const dop_chunk_size *sizes, size_
     const size_t take = sizes[filled].most;
     if (fits == n_sizes || take >= n)
         return fits == n_sizes ? filled : fits;
-    const size_t rest = smallest_for(sizes, n_sizes, n - take);
+    const size_t rest = find_smallest_size(sizes, n_sizes, n - take);
     const uint64_t two =
         dop_chunks_time(costs, sizes[filled].room, take) + dop_chunks_time(costs, sizes[rest].room, n - take);
     return two < dop_chunks_time(costs, sizes[fits].room, n) ? filled : fits;
 }
 
-/* The smallest size that has room for n tokens, or the largest of all; none is larger than `most`. */
+/* Returns the smallest size that holds n tokens, at most `most`. */
 static uint32_t
-size_for(const uint32_t *sizes, size_t n_sizes, size_t n, uint32_t most)
+find_chunk_size(const uint32_t *sizes, size_t n_sizes, size_t n, uint32_t most)
 {
     uint32_t fits = most;
     for (size_t i = 0; i < n_sizes; i++)
@@ -57,7 +57,8 @@ dop_chunks_best(const dop_chunk_costs *costs, const uint32_t *sizes, size_t n_si
     for (size_t i = 0; i < n_sizes; i++) {
         const uint32_t size = sizes[i];
         const size_t whole = n / size, rest = n % size;
-        const uint32_t last = rest > 0 ? size_for(sizes, n_sizes, rest, size) : 0, largest = whole > 0 ? size : last;
+        const uint32_t last = rest > 0 ? find_chunk_size(sizes, n_sizes, rest, size) : 0,
+                       largest = whole > 0 ? size : last;
         uint64_t cost = whole * dop_chunks_time(costs, size, size);
         cost += rest > 0 ? dop_chunks_time(costs, last, rest) : 0;
         cost += (n_parts - 1) * dop_chunks_time(costs, largest, whole > 0 ? size : rest);

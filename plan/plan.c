@@ -18,7 +18,7 @@
 
 enum { MAX_SECTIONS = 64 };
 
-/* Name of a section; NULL for an unknown one, for which the caller may write "section N". */
+/* Returns the name of a section kind; NULL: unknown. */
 static const char *
 section_name(uint32_t kind)
 {
@@ -67,14 +67,14 @@ dop_plan_header_digest(const dop_plan_header *header, const dop_plan_section *se
 }
 
 static const char *
-path_or_null(const dop_plan *plan)
+plan_path_or_null(const dop_plan *plan)
 {
     return plan->path[0] ? plan->path : NULL;
 }
 
-/* Something else is in the place of a plan: a model, or one of the files that nobody wants. */
+/* Fails with a message about the kind of file found instead of a plan. */
 static dop_status
-not_a_plan(const dop_plan *plan, const char *path, dop_diag *diag)
+refuse_foreign_file(const dop_plan *plan, const char *path, dop_diag *diag)
 {
     const dop_file_kind kind = dop_file_kind_of(plan->data, plan->size);
     const char *why = dop_file_refusal(kind);
@@ -95,9 +95,9 @@ not_a_plan(const dop_plan *plan, const char *path, dop_diag *diag)
                        "not a Doppler plan (its first bytes are not the magic); make one with dopplerc");
 }
 
-/* What is at a path that can be no plan: nothing, or a folder. */
+/* Fails if the path does not exist or is a folder. */
 static dop_status
-look_at(const char *path, dop_diag *diag)
+check_plan_path(const char *path, dop_diag *diag)
 {
     char file[4096];
     struct stat sb;
@@ -119,10 +119,10 @@ look_at(const char *path, dop_diag *diag)
 static dop_status
 check_header(const dop_plan *plan, dop_diag *diag, const dop_plan_section **out_sections)
 {
-    const char *path = path_or_null(plan);
+    const char *path = plan_path_or_null(plan);
     const dop_plan_header *h = (const dop_plan_header *)(const void *)plan->data;
     if (plan->size < sizeof h->magic || memcmp(plan->data, DOP_PLAN_MAGIC, sizeof h->magic) != 0)
-        return not_a_plan(plan, path, diag);
+        return refuse_foreign_file(plan, path, diag);
     if (plan->size < 12)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the plan is truncated: %llu bytes",
                            (unsigned long long)plan->size);
@@ -150,12 +150,12 @@ check_header(const dop_plan *plan, dop_diag *diag, const dop_plan_section **out_
     return DOP_OK;
 }
 
-/* Sections lie in the file in table order, behind the table, aligned, apart, with only zeros between them: so that
- * every byte of the file is covered by a digest or known. */
+/* Sections must follow the table in order, aligned and without overlap, with only zeros between them.  Then every byte of the file is
+ * covered by a digest or known to be zero. */
 static dop_status
 check_sections(const dop_plan *plan, const dop_plan_section *s, uint32_t n, dop_diag *diag)
 {
-    const char *path = path_or_null(plan);
+    const char *path = plan_path_or_null(plan);
     uint64_t at = sizeof(dop_plan_header) + n * sizeof *s;
     uint64_t seen = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -195,18 +195,18 @@ check_digests(const dop_plan *plan, const dop_plan_section *s, uint32_t n, dop_d
 {
     for (uint32_t i = 0; i < n; i++)
         if (s[i].kind != DOP_SEC_WEIGHTS && dop_plan_digest(plan->data + s[i].offset, s[i].size) != s[i].digest)
-            return DOP_FAIL_IN(diag, DOP_E_INPUT, path_or_null(plan),
+            return DOP_FAIL_IN(diag, DOP_E_INPUT, plan_path_or_null(plan),
                                "the plan is damaged: the digest of section %s does not match", section_name(s[i].kind));
     return DOP_OK;
 }
 
-/* Sets one pointer and count; more than 2^31 rows cannot be indexed by the format. */
+/* Sets a row pointer and its count.  Fails for more than INT32_MAX rows. */
 static dop_status
 bind_rows(const dop_plan *plan, const dop_plan_section *s, const void **out_rows, uint32_t *out_n, dop_diag *diag)
 {
     uint64_t n = s->size / s->row_bytes;
     if (n > INT32_MAX)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, path_or_null(plan), "the plan is damaged: section %s has %llu rows",
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, plan_path_or_null(plan), "the plan is damaged: section %s has %llu rows",
                            section_name(s->kind), (unsigned long long)n);
     *out_rows = plan->data + s->offset;
     *out_n = (uint32_t)n;
@@ -246,13 +246,13 @@ bind_section(dop_plan *plan, const dop_plan_section *s, uint32_t *io_n_models, d
         return st;
     case DOP_SEC_PART:
         if (s->size != sizeof *plan->part)
-            return DOP_FAIL_IN(diag, DOP_E_INPUT, path_or_null(plan), "the plan is damaged: it is %llu parts",
+            return DOP_FAIL_IN(diag, DOP_E_INPUT, plan_path_or_null(plan), "the plan is damaged: it is %llu parts",
                                (unsigned long long)(s->size / sizeof *plan->part));
         plan->part = (const dop_plan_part *)(const void *)bytes;
         return DOP_OK;
     case DOP_SEC_DRAW:
         if (s->size != sizeof *plan->draw)
-            return DOP_FAIL_IN(diag, DOP_E_INPUT, path_or_null(plan),
+            return DOP_FAIL_IN(diag, DOP_E_INPUT, plan_path_or_null(plan),
                                "the plan is damaged: section DRAW has %llu bytes", (unsigned long long)s->size);
         plan->draw = (const dop_plan_draw *)(const void *)bytes;
         return DOP_OK;
@@ -303,13 +303,13 @@ bind_sections(dop_plan *plan, const dop_plan_section *s, uint32_t n, dop_diag *d
                           : !plan->n_schedules ? "SCHEDULES"
                                                : NULL;
     if (missing)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, path_or_null(plan), "the plan is damaged: section %s is missing or empty",
-                           missing);
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, plan_path_or_null(plan),
+                           "the plan is damaged: section %s is missing or empty", missing);
     return DOP_OK;
 }
 
 static dop_status
-open_bytes(dop_plan *plan, dop_diag *diag)
+open_plan_bytes(dop_plan *plan, dop_diag *diag)
 {
     const dop_plan_section *sections = NULL;
     dop_status st = check_header(plan, diag, &sections);
@@ -333,7 +333,7 @@ dop_plan_open_memory(const void *data, uint64_t size, dop_diag *diag, dop_plan *
     out_plan->data = data;
     out_plan->size = size;
     dop_status st = DOP_OK;
-    DOP_TRY(open_bytes(out_plan, diag));
+    DOP_TRY(open_plan_bytes(out_plan, diag));
     if (out_plan->n_files > 0)
         DOP_TRY(DOP_FAIL(diag, DOP_E_INPUT, "the plan has external weights and was opened from memory"));
 error:
@@ -342,9 +342,10 @@ error:
     return st;
 }
 
-/* Names of external weights are relative to the directory of the plan; dop_plan_check_rows has refused any that leaves it. */
+/* Maps external weights and model files.  Names of external weights are relative to the plan's directory; dop_plan_check_rows has
+ * rejected names that leave it. */
 static dop_status
-open_files(dop_plan *plan, dop_diag *diag)
+open_plan_files(dop_plan *plan, dop_diag *diag)
 {
     dop_status st = DOP_OK;
     dop_buf path = {0};
@@ -376,9 +377,9 @@ open_files(dop_plan *plan, dop_diag *diag)
     return st;
 }
 
-/* What dop_plan.lock says. */
+/* Acquires a shared lock on the plan file and returns the value of dop_plan.lock. */
 static int
-lock_file(const char *path)
+lock_plan_file(const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0) {
@@ -388,9 +389,9 @@ lock_file(const char *path)
     return fd + 1;
 }
 
-/* A part in a file of its own, where there is no file of all. */
+/* True if the part has a file of its own, and no file of all parts exists. */
 static bool
-own_file(const char *path, uint32_t part, char out[512])
+find_own_file(const char *path, uint32_t part, char out[512])
 {
     int len = snprintf(out, 512, "%s.part%u", path, part);
     return access(path, F_OK) != 0 && len < 512 && access(out, F_OK) == 0;
@@ -400,7 +401,7 @@ bool
 dop_plan_lacks_part(const char *path, uint32_t part)
 {
     char own[512];
-    return access(path, F_OK) != 0 && !own_file(path, part, own);
+    return access(path, F_OK) != 0 && !find_own_file(path, part, own);
 }
 
 dop_status
@@ -408,24 +409,24 @@ dop_plan_open_part(const char *path, uint32_t n_parts, uint32_t part, dop_diag *
 {
     char own[512];
     memset(out_plan, 0, sizeof *out_plan);
-    if (n_parts > 0 && own_file(path, part, own))
+    if (n_parts > 0 && find_own_file(path, part, own))
         path = own;
-    dop_status st = look_at(path, diag);
+    dop_status st = check_plan_path(path, diag);
     if (st == DOP_OK)
         st = dop_map_open(path, diag, &out_plan->map);
     if (st != DOP_OK)
         return st;
-    out_plan->lock = lock_file(path);
+    out_plan->lock = lock_plan_file(path);
     snprintf(out_plan->path, sizeof out_plan->path, "%s", path);
     out_plan->data = out_plan->map.data;
     out_plan->size = out_plan->map.size;
     st = dop_plan_find_part(out_plan, n_parts, part, diag);
     if (st == DOP_OK)
-        st = open_bytes(out_plan, diag);
+        st = open_plan_bytes(out_plan, diag);
     if (st == DOP_OK && n_parts > 0)
         st = dop_plan_is_part(out_plan, n_parts, part, diag);
     if (st == DOP_OK && out_plan->n_files > 0)
-        st = open_files(out_plan, diag);
+        st = open_plan_files(out_plan, diag);
     if (st != DOP_OK)
         dop_plan_close(out_plan);
     return st;

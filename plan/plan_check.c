@@ -1,5 +1,3 @@
-/* Every index, offset and count in the rows of a plan.  The digests only say that the file is as its writer left it;
- * these checks say that using it stays inside the file and inside the slots. */
 #include "plan/plan_check.h"
 #include "base/caps.h"
 #include "base/os/system.h"
@@ -11,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Limits far above anything a device takes; they keep products of outside numbers inside 64 bits. */
+/* Limits far above any device; they keep products of untrusted numbers within 64 bits. */
 enum {
     MAX_VOCAB = 1 << 24,
     MAX_CTX = 1 << 24, /* positions: the largest --ctx */
@@ -24,14 +22,14 @@ static const uint64_t max_weight_slot = (uint64_t)1 << 31;
     DOP_FAIL_IN(diag, DOP_E_INPUT, plan->path[0] ? plan->path : NULL, "the plan is damaged: " __VA_ARGS__)
 
 static bool
-string_ok(const dop_plan *plan, uint32_t offset)
+is_string_offset(const dop_plan *plan, uint32_t offset)
 {
     return offset < plan->strings_size;
 }
 
-/* [first, first + n) lies in [0, limit) */
+/* True if [first, first + n) lies in [0, limit). */
 static bool
-range_ok(uint64_t first, uint64_t n, uint64_t limit)
+is_range_inside(uint64_t first, uint64_t n, uint64_t limit)
 {
     uint64_t end;
     return dop_add_u64(first, n, &end) && end <= limit;
@@ -42,7 +40,7 @@ check_strings(const dop_plan *plan, dop_diag *diag)
 {
     if (plan->strings_size == 0 || plan->strings[0] != 0 || plan->strings[plan->strings_size - 1] != 0)
         return DAMAGED("section STRINGS does not start and end with a 0 byte");
-    /* Names go into messages and listings: one line each, and nothing that a terminal obeys. */
+    /* Names appear in messages and listings: no line breaks or terminal control characters. */
     for (uint64_t i = 0; i < plan->strings_size; i++) {
         unsigned char c = (unsigned char)plan->strings[i];
         if ((c > 0 && c < 0x20) || c == 0x7f)
@@ -76,14 +74,14 @@ check_model(const dop_plan *plan, dop_diag *diag)
             return DAMAGED("end id %u of %u tokens", m->end_ids[i], m->vocab);
     if (!isfinite(m->temperature) || !isfinite(m->top_p) || !isfinite(m->min_p))
         return DAMAGED("sampling defaults are not numbers");
-    if (!string_ok(plan, m->name) || !string_ok(plan, m->family) || !string_ok(plan, m->quant) ||
-        !string_ok(plan, m->kernel_path))
+    if (!is_string_offset(plan, m->name) || !is_string_offset(plan, m->family) || !is_string_offset(plan, m->quant) ||
+        !is_string_offset(plan, m->kernel_path))
         return DAMAGED("a string of the model row is outside section STRINGS");
     return DOP_OK;
 }
 
 static bool
-subgroup_ok(uint32_t size)
+is_subgroup_size(uint32_t size)
 {
     return size == 0 || dop_subgroup_usable(size);
 }
@@ -95,9 +93,9 @@ check_profiles(const dop_plan *plan, dop_diag *diag)
         return DAMAGED("%u profiles", plan->n_profiles);
     for (uint32_t i = 0; i < plan->n_profiles; i++) {
         const dop_plan_profile *p = &plan->profiles[i];
-        if (!string_ok(plan, p->name))
+        if (!is_string_offset(plan, p->name))
             return DAMAGED("the name of profile %u is outside section STRINGS", i);
-        if (!subgroup_ok(p->subgroup))
+        if (!is_subgroup_size(p->subgroup))
             return DAMAGED("profile %u has a subgroup size of %u", i, p->subgroup);
         if (p->matrix >> 24)
             return DAMAGED("profile %u has matrix units of shape %#x", i, p->matrix);
@@ -108,10 +106,10 @@ check_profiles(const dop_plan *plan, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Dispatches of a schedule, which are no stages: these have their arguments in a table, and the number of their function as flags.
- * A profile names every capability that its kernels need, because a device is chosen by that list. */
+/* Checks the dispatches of a schedule, but not its stages, which use `flags` and arguments differently.  A profile must cover all
+ * capabilities of its kernels, because devices are selected by it. */
 static dop_status
-check_list(const dop_plan *plan, const dop_plan_schedule *s, dop_diag *diag)
+check_dispatch_list(const dop_plan *plan, const dop_plan_schedule *s, dop_diag *diag)
 {
     const dop_plan_profile *p = &plan->profiles[s->profile];
     for (uint32_t i = s->first_dispatch; i < s->first_dispatch + s->n_dispatches; i++) {
@@ -139,7 +137,7 @@ check_decodes(const dop_plan *plan, dop_diag *diag)
     return DOP_OK;
 }
 
-/* What a walk over a SPIR-V module finds (SPIR-V specification 1.6, section 2.3: physical layout). */
+/* Facts collected from a SPIR-V module (SPIR-V specification 1.6, section 2.3: physical layout). */
 typedef struct spirv_facts {
     uint32_t entry_points;
     bool compute_main;
@@ -148,7 +146,7 @@ typedef struct spirv_facts {
 } spirv_facts;
 
 static bool
-spirv_walk(const uint32_t *w, uint32_t n, spirv_facts *out)
+scan_spirv(const uint32_t *w, uint32_t n, spirv_facts *out)
 {
     enum { OP_ENTRY_POINT = 15, OP_EXECUTION_MODE = 16, MODEL_GL_COMPUTE = 5, MODE_LOCAL_SIZE = 17 };
     memset(out, 0, sizeof *out);
@@ -172,13 +170,13 @@ spirv_walk(const uint32_t *w, uint32_t n, spirv_facts *out)
 }
 
 static dop_status
-check_kernel(const dop_plan *plan, uint32_t i, dop_diag *diag)
+check_kernel_row(const dop_plan *plan, uint32_t i, dop_diag *diag)
 {
     const dop_plan_kernel *k = &plan->kernels[i];
-    if (!string_ok(plan, k->name) || !string_ok(plan, k->variant))
+    if (!is_string_offset(plan, k->name) || !is_string_offset(plan, k->variant))
         return DAMAGED("a string of kernel %u is outside section STRINGS", i);
     const char *name = dop_plan_string(plan, k->name);
-    if (!range_ok(k->spirv_first, k->spirv_words, plan->n_spirv))
+    if (!is_range_inside(k->spirv_first, k->spirv_words, plan->n_spirv))
         return DAMAGED("kernel %s: words %u..+%u lie outside section SPIRV (%llu words)", name, k->spirv_first,
                        k->spirv_words, (unsigned long long)plan->n_spirv);
     if (k->rounding > DOP_ROUNDING_i8)
@@ -189,10 +187,10 @@ check_kernel(const dop_plan *plan, uint32_t i, dop_diag *diag)
             return DAMAGED("kernel %s: workgroup of %u x %u x %u", name, k->local[0], k->local[1], k->local[2]);
         n *= k->local[d];
     }
-    if (n > MAX_INVOCATIONS || !subgroup_ok(k->subgroup))
+    if (n > MAX_INVOCATIONS || !is_subgroup_size(k->subgroup))
         return DAMAGED("kernel %s: %llu invocations, subgroup size %u", name, (unsigned long long)n, k->subgroup);
     spirv_facts f;
-    if (!spirv_walk(plan->spirv + k->spirv_first, k->spirv_words, &f))
+    if (!scan_spirv(plan->spirv + k->spirv_first, k->spirv_words, &f))
         return DAMAGED("kernel %s is not a SPIR-V module", name);
     if (f.entry_points != 1 || !f.compute_main)
         return DAMAGED("kernel %s is not a module with one compute entry point \"main\"", name);
@@ -206,7 +204,7 @@ static dop_status
 check_files(const dop_plan *plan, dop_diag *diag)
 {
     for (uint32_t i = 0; i < plan->n_files; i++) {
-        if (!string_ok(plan, plan->files[i].name))
+        if (!is_string_offset(plan, plan->files[i].name))
             return DAMAGED("the name of file %u is outside section STRINGS", i);
         const char *name = dop_plan_string(plan, plan->files[i].name);
         if (plan->files[i].model > 1 || (plan->files[i].model && !dop_path_is_absolute(name)))
@@ -226,7 +224,7 @@ check_slots(dop_plan *plan, dop_diag *diag)
         const dop_plan_slot *s = &plan->slots[i];
         if (s->kind < DOP_SLOT_WEIGHTS || s->kind > DOP_SLOT_SENT)
             return DAMAGED("slot %u has kind %u", i, s->kind);
-        if (!string_ok(plan, s->name))
+        if (!is_string_offset(plan, s->name))
             return DAMAGED("the name of slot %u is outside section STRINGS", i);
         if (s->size == 0 || s->size > (s->kind == DOP_SLOT_WEIGHTS ? max_weight_slot : max_slot))
             return DAMAGED("slot %u has %llu bytes", i, (unsigned long long)s->size);
@@ -248,10 +246,10 @@ check_slots(dop_plan *plan, dop_diag *diag)
             continue;
         if (s->file != UINT32_MAX && (s->file >= plan->n_files || plan->files[s->file].model))
             return DAMAGED("slot %u is in external file %u of %u", i, s->file, plan->n_files);
-        if (plan->n_ranges > 0) /* dop_plan_check_ranges() knows what is read */
+        if (plan->n_ranges > 0) /* dop_plan_check_ranges() checks these */
             continue;
         uint64_t limit = s->file == UINT32_MAX ? plan->weights_size : plan->files[s->file].size;
-        if (!range_ok(s->file_offset, s->size, limit))
+        if (!is_range_inside(s->file_offset, s->size, limit))
             return DAMAGED("slot %u reads past the end of the weights (offset %llu, %llu bytes, %llu there)", i,
                            (unsigned long long)s->file_offset, (unsigned long long)s->size, (unsigned long long)limit);
     }
@@ -265,7 +263,7 @@ check_args(const dop_plan *plan, dop_diag *diag)
 {
     for (uint32_t i = 0; i < plan->n_args; i++) {
         const dop_plan_arg *a = &plan->args[i];
-        if (!string_ok(plan, a->value))
+        if (!is_string_offset(plan, a->value))
             return DAMAGED("the name of argument %u is outside section STRINGS", i);
         if (a->slot == DOP_ARG_NUMBERS && a->size == 0 && a->view == 0)
             continue;
@@ -274,7 +272,7 @@ check_args(const dop_plan *plan, dop_diag *diag)
         if (a->view > DOP_N_VIEWS || (a->view && a->offset % DOP_TEXEL_BYTES != 0))
             return DAMAGED("argument %u (%s) begins at byte %llu of view %u", i, dop_plan_string(plan, a->value),
                            (unsigned long long)a->offset, a->view);
-        if (!range_ok(a->offset, a->size, plan->slots[a->slot].size))
+        if (!is_range_inside(a->offset, a->size, plan->slots[a->slot].size))
             return DAMAGED("argument %u (%s) leaves its slot (offset %llu, %llu bytes, %llu there)", i,
                            dop_plan_string(plan, a->value), (unsigned long long)a->offset, (unsigned long long)a->size,
                            (unsigned long long)plan->slots[a->slot].size);
@@ -289,11 +287,11 @@ check_dispatches(const dop_plan *plan, dop_diag *diag)
         const dop_plan_dispatch *d = &plan->dispatches[i];
         if (d->kernel >= plan->n_kernels)
             return DAMAGED("dispatch %u runs kernel %u of %u", i, d->kernel, plan->n_kernels);
-        if (!string_ok(plan, d->label) || !string_ok(plan, d->ops))
+        if (!is_string_offset(plan, d->label) || !is_string_offset(plan, d->ops))
             return DAMAGED("a string of dispatch %u is outside section STRINGS", i);
         if (d->grid[0] == 0 || d->grid[1] == 0 || d->grid[2] == 0)
             return DAMAGED("dispatch %u has a grid of %u x %u x %u", i, d->grid[0], d->grid[1], d->grid[2]);
-        if (!range_ok(d->first_arg, d->n_args, plan->n_args))
+        if (!is_range_inside(d->first_arg, d->n_args, plan->n_args))
             return DAMAGED("dispatch %u has arguments %u..+%u of %u", i, d->first_arg, d->n_args, plan->n_args);
         for (uint32_t k = 0; k < d->n_args; k++)
             if (plan->args[d->first_arg + k].view && !(plan->kernels[d->kernel].caps & DOP_CAP_texels))
@@ -303,9 +301,9 @@ check_dispatches(const dop_plan *plan, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Records of n dispatches lie one after the other from *io_end on. */
+/* True if the parameter records of n dispatches are consecutive from *io_end on; advances *io_end. */
 static bool
-records_ok(const dop_plan_dispatch *d, uint32_t n, uint64_t *io_end)
+are_records_in_order(const dop_plan_dispatch *d, uint32_t n, uint64_t *io_end)
 {
     for (uint32_t i = 0; i < n; i++) {
         if (d[i].record != (dop_has_record(d[i].n_args) ? *io_end : 0))
@@ -315,14 +313,14 @@ records_ok(const dop_plan_dispatch *d, uint32_t n, uint64_t *io_end)
     return true;
 }
 
-/* A schedule's table has its stages and parameter records and nothing else.  Its dispatches and stages exist. */
+/* The table must have exactly the size of the schedule's stages and parameter records. */
 static dop_status
 check_table(const dop_plan *plan, uint32_t i, dop_diag *diag)
 {
     const dop_plan_schedule *s = &plan->schedules[i];
     uint64_t size = s->n_stages * sizeof(dop_stage_row);
-    if (!records_ok(plan->dispatches + s->first_dispatch, s->n_dispatches, &size) ||
-        !records_ok(plan->dispatches + s->first_stage, s->n_stages, &size))
+    if (!are_records_in_order(plan->dispatches + s->first_dispatch, s->n_dispatches, &size) ||
+        !are_records_in_order(plan->dispatches + s->first_stage, s->n_stages, &size))
         return DAMAGED("the parameter records of schedule %u do not follow each other", i);
     if (size == 0 ? s->table_slot != DOP_PLAN_NO_SLOT
                   : s->table_slot >= plan->n_slots || plan->slots[s->table_slot].kind != DOP_SLOT_TABLE ||
@@ -344,7 +342,7 @@ check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
         return DAMAGED("schedule %u is for adapters", i);
     if (s->ordering >= DOP_N_ORDERS)
         return DAMAGED("schedule %u has ordering %u", i, s->ordering);
-    /* Only the last dispatch of a decode schedule counts persistent runs. */
+    /* Only decode schedules and small schedules of rows count persistent runs. */
     const bool inner = s->logits_slot == DOP_PLAN_NO_SLOT && plan->part && plan->part->number + 1 < plan->part->n_parts;
     const bool decodes = s->kind == DOP_SCHED_DECODE && (s->greedy == DOP_PICKS_NEXT || inner);
     const bool rows =
@@ -352,7 +350,7 @@ check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
     if (s->ordering != DOP_ORDER_BARRIERS && !decodes && !rows)
         return DAMAGED("schedule %u is ordered by %s and no greedy decode", i, dop_plan_ordering_name(s->ordering));
     if ((s->n_stages > 0) != (s->ordering == DOP_ORDER_PERSISTENT) ||
-        !range_ok(s->first_stage, s->n_stages, plan->n_dispatches))
+        !is_range_inside(s->first_stage, s->n_stages, plan->n_dispatches))
         return DAMAGED("schedule %u has stages %u..+%u of %u dispatches", i, s->first_stage, s->n_stages,
                        plan->n_dispatches);
     for (uint32_t k = 0; k < s->n_stages; k++) {
@@ -369,11 +367,11 @@ check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
         (s->kind == DOP_SCHED_EMBED && plan->model->hidden == 0) ||
         (s->kind >= DOP_SCHED_ENCODE && !dop_plan_program_of(plan, s->kind)))
         return DAMAGED("schedule %u takes %u rows", i, s->max_rows);
-    if (s->n_dispatches == 0 || !range_ok(s->first_dispatch, s->n_dispatches, plan->n_dispatches) ||
+    if (s->n_dispatches == 0 || !is_range_inside(s->first_dispatch, s->n_dispatches, plan->n_dispatches) ||
         s->n_body > s->n_dispatches)
         return DAMAGED("schedule %u has dispatches %u..+%u of %u, %u without the head", i, s->first_dispatch,
                        s->n_dispatches, plan->n_dispatches, s->n_body);
-    dop_status st = check_list(plan, s, diag);
+    dop_status st = check_dispatch_list(plan, s, diag);
     if (st != DOP_OK || (st = check_table(plan, i, diag)) != DOP_OK)
         return st;
     if (inner)
@@ -388,7 +386,7 @@ check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
     if (values && dop_plan_result_bytes(plan, s) != values * sizeof(float))
         return DAMAGED("schedule %u does not give the values of a picture", i);
     if (s->logits_offset % 4 != 0 ||
-        !range_ok(s->logits_offset, dop_plan_result_bytes(plan, s), plan->slots[s->logits_slot].size))
+        !is_range_inside(s->logits_offset, dop_plan_result_bytes(plan, s), plan->slots[s->logits_slot].size))
         return DAMAGED("the logits of schedule %u leave their slot", i);
     return DOP_OK;
 }
@@ -398,14 +396,14 @@ check_tensors(const dop_plan *plan, dop_diag *diag)
 {
     for (uint32_t i = 0; i < plan->n_tensors; i++) {
         const dop_plan_tensor *t = &plan->tensors[i];
-        if (!string_ok(plan, t->name) || !string_ok(plan, t->gguf))
+        if (!is_string_offset(plan, t->name) || !is_string_offset(plan, t->gguf))
             return DAMAGED("the name of tensor %u is outside section STRINGS", i);
         uint64_t bytes = 0;
         if (t->experts == 0 || (t->experts > 1 && t->expert_stride < t->size))
             return DAMAGED("tensor %s has %u experts of %llu bytes every %llu", dop_plan_string(plan, t->name),
                            t->experts, (unsigned long long)t->size, (unsigned long long)t->expert_stride);
         if (t->slot >= plan->n_slots || !dop_mul_u64(t->expert_stride, t->experts - 1, &bytes) ||
-            !dop_add_u64(bytes, t->size, &bytes) || !range_ok(t->offset, bytes, plan->slots[t->slot].size))
+            !dop_add_u64(bytes, t->size, &bytes) || !is_range_inside(t->offset, bytes, plan->slots[t->slot].size))
             return DAMAGED("tensor %s leaves its slot", dop_plan_string(plan, t->name));
     }
     return DOP_OK;
@@ -417,23 +415,23 @@ is_multiple_of_4(uint64_t bytes)
     return bytes % 4 == 0;
 }
 
-/* States in pages: the pool has the bytes of all of them. */
+/* True if the pages of a paged state lie in its slot. */
 static bool
-pool_ok(const dop_plan *plan, const dop_plan_state *s)
+is_pool_inside(const dop_plan *plan, const dop_plan_state *s)
 {
     uint64_t rows, all;
     return plan->model->page && plan->slots[s->slot].state == DOP_PLAN_STATE_APPEND && s->rows == plan->model->ctx &&
            dop_mul_u64(plan->model->n_pages, plan->model->page, &rows) && dop_mul_u64(s->row_bytes, rows, &all) &&
-           range_ok(s->offset, all, plan->slots[s->slot].size);
+           is_range_inside(s->offset, all, plan->slots[s->slot].size);
 }
 
-/* All bytes of a state lie in its slot, and those of its sequences and copies apart. */
+/* States must lie in their slots; their sequences and copies must not overlap. */
 static dop_status
 check_states(const dop_plan *plan, dop_diag *diag)
 {
     for (uint32_t i = 0; i < plan->n_states; i++) {
         const dop_plan_state *s = &plan->states[i];
-        if (!string_ok(plan, s->name) || s->slot >= plan->n_slots || plan->slots[s->slot].kind != DOP_SLOT_STATE)
+        if (!is_string_offset(plan, s->name) || s->slot >= plan->n_slots || plan->slots[s->slot].kind != DOP_SLOT_STATE)
             return DAMAGED("state %u has no name, or is in slot %u, which is none for states", i, s->slot);
         bool replaces = plan->slots[s->slot].state == DOP_PLAN_STATE_REPLACE;
         uint64_t one, all, copies = replaces ? plan->model->state_copies : 1;
@@ -444,14 +442,14 @@ check_states(const dop_plan *plan, dop_diag *diag)
                            (unsigned long long)s->row_bytes);
         if (s->filled > 1 || s->reserved || (s->filled && (s->paged || replaces)))
             return DAMAGED("state %s is filled and paged, or replaced", dop_plan_string(plan, s->name));
-        if (s->paged > 1 || (s->paged && !pool_ok(plan, s)))
+        if (s->paged > 1 || (s->paged && !is_pool_inside(plan, s)))
             return DAMAGED("state %s leaves the pages of its pool", dop_plan_string(plan, s->name));
         if (s->paged)
             continue;
         if (!dop_mul_u64(s->row_bytes, s->rows, &one) || s->sequence_stride < one ||
             !dop_mul_u64(s->sequence_stride, plan->model->n_sequences, &all) ||
             (replaces && (s->copy_stride < all || !dop_mul_u64(s->copy_stride, copies, &all))) ||
-            !range_ok(s->offset, all, plan->slots[s->slot].size))
+            !is_range_inside(s->offset, all, plan->slots[s->slot].size))
             return DAMAGED("state %s leaves its slot", dop_plan_string(plan, s->name));
     }
     return DOP_OK;
@@ -462,7 +460,7 @@ check_programs(const dop_plan *plan, dop_diag *diag)
 {
     for (uint32_t i = 0; i < plan->n_programs; i++) {
         const dop_plan_program *p = &plan->programs[i];
-        if (!string_ok(plan, p->name))
+        if (!is_string_offset(plan, p->name))
             return DAMAGED("the name of program %u is outside section STRINGS", i);
         const bool encodes = p->kind == DOP_SCHED_ENCODE;
         const uint32_t pool = encodes ? p->pool - DOP_POOL_CLS : p->pool,
@@ -481,7 +479,7 @@ check_programs(const dop_plan *plan, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Sizes of latents and pictures are within bounds, and the plan has the four programs of drawing. */
+/* Checks the sizes of latents and images, and that a plan has either all programs of a diffusion model or none. */
 static dop_status
 check_draw(const dop_plan *plan, dop_diag *diag)
 {
@@ -508,16 +506,16 @@ check_draw(const dop_plan *plan, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Is it a matrix of 16-bit or 32-bit floats without padding inside its rows' bytes, of this many rows and columns? */
+/* True if tensor i is an unpadded matrix of rows x cols with `bytes` bytes per value. */
 static bool
-is_room(const dop_plan *plan, uint32_t i, uint32_t rows, uint32_t cols, uint32_t bytes)
+is_adapter_matrix(const dop_plan *plan, uint32_t i, uint32_t rows, uint32_t cols, uint32_t bytes)
 {
     const dop_plan_tensor *t = i < plan->n_tensors ? &plan->tensors[i] : NULL;
     return t && t->rows == rows && t->cols == cols && t->experts == 1 && rows > 0 && t->size % rows == 0 &&
            t->size / rows >= (uint64_t)cols * bytes && t->size / rows % 4 == 0;
 }
 
-/* Room for adapters: all tensors have the same ranks, and every place lies inside them. */
+/* Checks the adapter capacity: all tensors have the same ranks, and every place lies inside them. */
 static dop_status
 check_places(const dop_plan *plan, dop_diag *diag)
 {
@@ -525,26 +523,26 @@ check_places(const dop_plan *plan, dop_diag *diag)
     const uint32_t cols =
                        m->adapters && m->adapter_factors < plan->n_tensors ? plan->tensors[m->adapter_factors].cols : 0,
                    ranks = cols > m->adapter_uses ? cols - m->adapter_uses : 0;
-    if (!string_ok(plan, m->adapter_archs) || m->tied > 1 || m->adapters > 64 || m->adapter_rank > 512 ||
+    if (!is_string_offset(plan, m->adapter_archs) || m->tied > 1 || m->adapters > 64 || m->adapter_rank > 512 ||
         (m->adapters > 0) != (m->adapter_rank > 0) || (plan->n_places > 0 && m->adapters == 0) ||
         m->adapter_uses > DOP_PLAN_MAX_USES ||
         m->adapter_uses < (m->adapters < DOP_PLAN_MAX_USES ? m->adapters : DOP_PLAN_MAX_USES))
         return DAMAGED("room for %u adapters of rank %u", m->adapters, m->adapter_rank);
-    if (m->adapters &&
-        (ranks < m->adapters * m->adapter_rank || !is_room(plan, m->adapter_factors, m->n_sequences, cols, 4)))
+    if (m->adapters && (ranks < m->adapters * m->adapter_rank ||
+                        !is_adapter_matrix(plan, m->adapter_factors, m->n_sequences, cols, 4)))
         return DAMAGED("no factors of %u adapters of rank %u", m->adapters, m->adapter_rank);
     for (uint32_t i = 0; i < plan->n_places; i++) {
         const dop_plan_adapter_place *p = &plan->places[i];
         const uint64_t last = p->n > 0 ? p->n - 1 : 0;
-        const bool control = p->a == p->b; /* then `start` is a layer */
-        const bool tensors = string_ok(plan, p->tensor) && p->a < plan->n_tensors && p->b < plan->n_tensors &&
-                             (control || is_room(plan, p->a, ranks, plan->tensors[p->a].cols, 2)) &&
-                             is_room(plan, p->b, plan->tensors[p->b].rows, ranks, 2);
+        const bool control = p->a == p->b; /* control vectors: `start` is a layer */
+        const bool tensors = is_string_offset(plan, p->tensor) && p->a < plan->n_tensors && p->b < plan->n_tensors &&
+                             (control || is_adapter_matrix(plan, p->a, ranks, plan->tensors[p->a].cols, 2)) &&
+                             is_adapter_matrix(plan, p->b, plan->tensors[p->b].rows, ranks, 2);
         if (control && tensors && p->first == 0 && p->n == plan->tensors[p->b].rows && p->start < p->total &&
             p->total <= 1u << 16)
             continue;
-        if (control || !tensors || p->n == 0 || !range_ok(p->first, p->n, plan->tensors[p->b].rows) || p->order > 2 ||
-            (p->order && (p->head < 2 || p->head % 2 || p->n % p->head)) || p->total > 1u << 28 ||
+        if (control || !tensors || p->n == 0 || !is_range_inside(p->first, p->n, plan->tensors[p->b].rows) ||
+            p->order > 2 || (p->order && (p->head < 2 || p->head % 2 || p->n % p->head)) || p->total > 1u << 28 ||
             p->start + (p->block ? last / p->block * p->step + (last < p->block ? last : p->block - 1) : last) >=
                 p->total)
             return DAMAGED("place %u of adapters leaves its tensors", i);
@@ -561,7 +559,7 @@ dop_plan_check_rows(dop_plan *plan, dop_diag *diag)
         (st = check_draw(plan, diag)) != DOP_OK || (st = check_files(plan, diag)) != DOP_OK)
         return st;
     for (uint32_t i = 0; i < plan->n_kernels; i++)
-        if ((st = check_kernel(plan, i, diag)) != DOP_OK)
+        if ((st = check_kernel_row(plan, i, diag)) != DOP_OK)
             return st;
     if ((st = check_slots(plan, diag)) != DOP_OK || (st = check_args(plan, diag)) != DOP_OK ||
         (st = check_dispatches(plan, diag)) != DOP_OK || (st = check_tensors(plan, diag)) != DOP_OK ||

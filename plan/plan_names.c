@@ -79,7 +79,7 @@ dop_plan_is_of_features(const dop_plan *plan, const dop_plan_crossing *crossing)
 
 static const uint32_t any = UINT32_MAX;
 
-/* Is there a schedule for a profile, or any, in an ordering, or any, of a kind from DOP_SCHED_DECODE to last_kind? */
+/* True if there is a schedule of a kind up to last_kind, for a profile and ordering (or `any`). */
 static bool
 has_schedule(const dop_plan *plan, uint32_t profile, uint32_t ordering, uint32_t last_kind)
 {

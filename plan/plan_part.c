@@ -1,4 +1,3 @@
-/* Plans that are a part of a model: the directory of a file of several, and the rows that say what crosses. */
 #include "plan/plan_part.h"
 #include "plan/plan.h"
 #include "plan/plan_names.h"
@@ -12,7 +11,6 @@
 #define DAMAGED(path, ...) \
     DOP_FAIL_IN(diag, DOP_E_INPUT, (path) && *(path) ? (path) : NULL, "the plan is damaged: " __VA_ARGS__)
 
-/* The directory's digest: over the header with the field zero, and its rows. */
 uint64_t
 dop_plan_set_digest(const dop_plan_set_header *header, const dop_plan_set_row *rows)
 {
@@ -25,7 +23,7 @@ dop_plan_set_digest(const dop_plan_set_header *header, const dop_plan_set_row *r
 }
 
 static dop_status
-check_rows(const dop_plan_set_header *h, const uint8_t *bytes, const char *path, dop_diag *diag)
+check_set_rows(const dop_plan_set_header *h, const uint8_t *bytes, const char *path, dop_diag *diag)
 {
     const dop_plan_set_row *rows = (const dop_plan_set_row *)(const void *)(h + 1);
     uint64_t at = sizeof *h + h->n_parts * sizeof *rows;
@@ -46,8 +44,7 @@ check_rows(const dop_plan_set_header *h, const uint8_t *bytes, const char *path,
     return at == h->file_size ? DOP_OK : DAMAGED(path, "something lies behind its last part");
 }
 
-/* The directory of a file of several parts, whose rows follow the header; NULL and DOP_OK for other files.
- * *out_set points into the bytes. */
+/* Checks the directory of a file of several parts.  *out_set points into the bytes; NULL (and DOP_OK) for other files. */
 static dop_status
 check_set(const void *bytes, uint64_t size, const char *path, dop_diag *diag, const dop_plan_set_header **out_set)
 {
@@ -69,14 +66,14 @@ check_set(const void *bytes, uint64_t size, const char *path, dop_diag *diag, co
         return DAMAGED(path, "a directory of %u parts", h->n_parts);
     if (dop_plan_set_digest(h, (const dop_plan_set_row *)(const void *)(h + 1)) != h->digest)
         return DAMAGED(path, "the digest of its directory does not match");
-    DOP_RETURN_IF_ERROR(check_rows(h, bytes, path, diag));
+    DOP_RETURN_IF_ERROR(check_set_rows(h, bytes, path, diag));
     *out_set = h;
     return DOP_OK;
 }
 
-/* A pipe is not waited for: nothing is read from it, and what opens the plan says why it is none. */
+/* Opens a file without blocking on a pipe, from which nothing is read; opening the plan later reports the error. */
 static FILE *
-open_file(const char *path)
+open_without_waiting(const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     FILE *f = fd < 0 ? NULL : fdopen(fd, "rb");
@@ -89,16 +86,16 @@ bool
 dop_plan_is_set(const char *path)
 {
     char magic[sizeof DOP_PLAN_SET_MAGIC - 1];
-    FILE *f = open_file(path);
+    FILE *f = open_without_waiting(path);
     const bool set = f && fread(magic, sizeof magic, 1, f) == 1 && memcmp(magic, DOP_PLAN_SET_MAGIC, sizeof magic) == 0;
     if (f)
         fclose(f);
     return set;
 }
 
-/* The number of parts that the DOP_SEC_PART row of a plan states; 1 without such a row; 0: the file is cut short. */
+/* Returns the number of parts from the plan's PART section; 1 without one; 0 if the file is truncated. */
 static uint32_t
-count_in_part(FILE *f, const dop_plan_header *h)
+read_part_count(FILE *f, const dop_plan_header *h)
 {
     dop_plan_section section;
     dop_plan_part part;
@@ -125,10 +122,10 @@ dop_plan_count_parts(const char *path)
         dop_plan_header plan;
         dop_plan_set_header set;
     } h;
-    FILE *f = open_file(path);
-    for (uint32_t i = 0; i < DOP_MAX_PARTS && !f; i++) { /* this host may have the file of another part only */
+    FILE *f = open_without_waiting(path);
+    for (uint32_t i = 0; i < DOP_MAX_PARTS && !f; i++) { /* this host may have only another part's file */
         snprintf(part, sizeof part, "%.500s.part%u", path, i);
-        f = open_file(part);
+        f = open_without_waiting(part);
         split = f != NULL;
     }
     n = split ? 0 : 1;
@@ -136,7 +133,7 @@ dop_plan_count_parts(const char *path)
         if (memcmp(h.magic, DOP_PLAN_SET_MAGIC, sizeof h.magic) == 0)
             n = h.set.n_parts;
         else if (memcmp(h.magic, DOP_PLAN_MAGIC, sizeof h.magic) == 0)
-            n = count_in_part(f, &h.plan);
+            n = read_part_count(f, &h.plan);
     }
     if (f)
         fclose(f);
@@ -153,7 +150,7 @@ dop_plan_wants_ranks(const char *path, uint32_t n_parts, dop_diag *diag)
 }
 
 static dop_status
-wrong_number(const char *path, uint32_t has, uint32_t n_parts, dop_diag *diag)
+refuse_part_count(const char *path, uint32_t has, uint32_t n_parts, dop_diag *diag)
 {
     return DOP_FAIL_IN(diag, DOP_E_USAGE, path, "a plan in %u parts, and there are %u ranks: run it with mpirun -n %u",
                        has, n_parts, has);
@@ -169,7 +166,7 @@ dop_plan_find_part(dop_plan *plan, uint32_t n_parts, uint32_t part, dop_diag *di
     if (n_parts == 0)
         return dop_plan_wants_ranks(plan->path, set->n_parts, diag);
     if (n_parts != set->n_parts || part >= n_parts)
-        return wrong_number(plan->path, set->n_parts, n_parts, diag);
+        return refuse_part_count(plan->path, set->n_parts, n_parts, diag);
     const dop_plan_set_row *row = (const dop_plan_set_row *)(const void *)(set + 1) + part;
     plan->data += row->offset;
     plan->size = row->size;
@@ -188,7 +185,7 @@ dop_plan_is_part(const dop_plan *plan, uint32_t n_parts, uint32_t part, dop_diag
             "a plan of one part, and there are %u ranks: make one in parts with `dop_compile_options.parts` %u",
             n_parts, n_parts);
     if (p->n_parts != n_parts)
-        return wrong_number(plan->path, p->n_parts, n_parts, diag);
+        return refuse_part_count(plan->path, p->n_parts, n_parts, diag);
     return p->number == part
                ? DOP_OK
                : DOP_FAIL_IN(diag, DOP_E_INPUT, plan->path, "part %u of %u, and this is rank %u, which wants part %u",
@@ -220,9 +217,9 @@ check_crossing(const dop_plan *plan, uint32_t i, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Value number `n` that a schedule receives; NULL: it has no more. */
+/* Returns crossing number n of a schedule; NULL: it has fewer. */
 static const dop_plan_crossing *
-given(const dop_plan *plan, uint32_t schedule, uint32_t n)
+find_schedule_crossing(const dop_plan *plan, uint32_t schedule, uint32_t n)
 {
     for (uint32_t i = 0; i < plan->n_crossings; i++)
         if (plan->crossings[i].schedule == schedule && n-- == 0)
@@ -231,10 +228,10 @@ given(const dop_plan *plan, uint32_t schedule, uint32_t n)
 }
 
 static bool
-same_values(const dop_plan *plan, uint32_t s, uint32_t other)
+has_same_crossings(const dop_plan *plan, uint32_t s, uint32_t other)
 {
     for (uint32_t n = 0;; n++) {
-        const dop_plan_crossing *x = given(plan, s, n), *y = given(plan, other, n);
+        const dop_plan_crossing *x = find_schedule_crossing(plan, s, n), *y = find_schedule_crossing(plan, other, n);
         if (!x || !y)
             return !x && !y && n > 0 && n <= DOP_PART_MAX_VALUES;
         if (x->one_row || y->one_row || x->row_bytes != y->row_bytes ||
@@ -243,7 +240,7 @@ same_values(const dop_plan *plan, uint32_t s, uint32_t other)
     }
 }
 
-/* What steps of sequences receive for rows that are features. */
+/* Checks a value that steps of sequences receive for feature rows, or send. */
 static dop_status
 check_features(const dop_plan *plan, const dop_plan_crossing *x, dop_diag *diag)
 {
@@ -256,8 +253,8 @@ check_features(const dop_plan *plan, const dop_plan_crossing *x, dop_diag *diag)
                          (unsigned long long)x->row_bytes);
 }
 
-/* Do all values of a schedule of a program have the sizes of the program's?  rows: bytes of a row that `features` receives; 0: it is a
- * schedule of `image`. */
+/* True if all values of a schedule of `image` or `features` have the sizes of the program.  rows: bytes of a row that `features`
+ * receives; 0 for schedules of `image`. */
 static bool
 fits_program(const dop_plan *plan, uint32_t schedule, uint64_t rows)
 {
@@ -274,7 +271,7 @@ fits_program(const dop_plan *plan, uint32_t schedule, uint64_t rows)
     return true;
 }
 
-/* Does a schedule of the program `audio` take two frames for each row, and beside them only numbers? */
+/* True if a schedule of the program `audio` receives two mel frames per row, and otherwise only numbers. */
 static bool
 fits_audio(const dop_plan *plan, uint32_t schedule)
 {
@@ -293,21 +290,22 @@ fits_audio(const dop_plan *plan, uint32_t schedule)
     return frames && plan->schedules[schedule].max_rows % of->n_places == 0;
 }
 
-/* The program `draft` receives one hidden state for each row, and sends one. */
+/* The program `draft` must receive one hidden state per row and send one. */
 static dop_status
 check_draft(const dop_plan *plan, uint32_t s, dop_diag *diag)
 {
     const uint64_t bytes = plan->model->hidden * (uint64_t)sizeof(float);
-    const dop_plan_crossing *in = given(plan, s, 0), *out = given(plan, s, 1);
+    const dop_plan_crossing *in = find_schedule_crossing(plan, s, 0), *out = find_schedule_crossing(plan, s, 1);
     const bool one = plan->schedules[s].max_rows == 1;
-    return in && out && !given(plan, s, 2) && in->way == DOP_CROSSING_RECEIVED && out->way == DOP_CROSSING_SENT &&
-                   in->row_bytes == bytes && out->row_bytes == bytes && (one || (!in->one_row && !out->one_row))
+    return in && out && !find_schedule_crossing(plan, s, 2) && in->way == DOP_CROSSING_RECEIVED &&
+                   out->way == DOP_CROSSING_SENT && in->row_bytes == bytes && out->row_bytes == bytes &&
+                   (one || (!in->one_row && !out->one_row))
                ? DOP_OK
                : DAMAGED(plan->path, "schedule %u of the program draft receives or sends other values", s);
 }
 
-/* What the host gives the programs `image` and `features` of a whole model: all schedules of one have the same values, and
- * `features` takes rows of `image`.  io_first: the first schedule of each, UINT32_MAX before there is one. */
+/* Checks the values that the host passes to programs of a whole model.  All schedules of a program must have the same values, and
+ * `features` must receive rows of `image`.  io_first: first schedule of each; initially UINT32_MAX. */
 static dop_status
 check_given(const dop_plan *plan, uint32_t s, uint32_t io_first[2], dop_diag *diag)
 {
@@ -322,23 +320,23 @@ check_given(const dop_plan *plan, uint32_t s, uint32_t io_first[2], dop_diag *di
     if (kind == DOP_SCHED_DRAFT)
         return check_draft(plan, s, diag);
     if (kind >= DOP_SCHED_CONTEXT)
-        return DOP_OK; /* their sizes are compared with those of a call's inputs */
+        return DOP_OK; /* sizes are checked against the inputs of each call */
     if (kind == DOP_SCHED_AUDIO)
         return fits_audio(plan, s) ? DOP_OK
                                    : DAMAGED(plan->path, "schedule %u receives other values than its program has", s);
     uint32_t *of = &io_first[kind == DOP_SCHED_FEATURES];
     *of = *of == UINT32_MAX ? s : *of;
-    const dop_plan_crossing *x = given(plan, s, 0);
+    const dop_plan_crossing *x = find_schedule_crossing(plan, s, 0);
     uint64_t rows = 0;
     if (kind == DOP_SCHED_FEATURES)
         rows = (uint64_t)dop_plan_program_of(plan, DOP_SCHED_FEATURES)->merge *
                dop_plan_program_of(plan, DOP_SCHED_IMAGE)->width * sizeof(float);
-    return same_values(plan, s, *of) && (!rows || x->row_bytes == rows) && fits_program(plan, s, rows)
+    return has_same_crossings(plan, s, *of) && (!rows || x->row_bytes == rows) && fits_program(plan, s, rows)
                ? DOP_OK
                : DAMAGED(plan->path, "schedule %u receives other values than its program has", s);
 }
 
-/* What a schedule of a part receives from the part before and sends to the next. */
+/* Checks that the schedule receives values from the previous part and sends values to the next, if these exist. */
 static dop_status
 check_sides(const dop_plan *plan, uint32_t s, dop_diag *diag)
 {

@@ -1,4 +1,3 @@
-/* Where the weights of a plan are: in the plan, in a file beside it, or in ranges of the model's own files. */
 #include "plan/plan_ranges.h"
 #include "base/storage/packing.h"
 #include "plan/plan.h"
@@ -13,7 +12,7 @@ enum { MAX_EXPERTS = 65536 };
 #define DAMAGED(...) \
     DOP_FAIL_IN(diag, DOP_E_INPUT, plan->path[0] ? plan->path : NULL, "the plan is damaged: " __VA_ARGS__)
 
-/* Finds the first row of RANGES that is behind byte `offset` of a slot or has it: n_ranges where there is none. */
+/* Returns the first range of the slot that ends after byte `offset`, or the next slot's first range; n_ranges if none. */
 static uint32_t
 find_range(const dop_plan *plan, uint32_t slot, uint64_t offset)
 {
@@ -29,10 +28,10 @@ find_range(const dop_plan *plan, uint32_t slot, uint64_t offset)
     return low;
 }
 
-/* The range that has byte `offset` of a slot; NULL: the slot has it itself.  *out_size: bytes up to the end of the range, or up to the
- * next one.  *out_before: bytes of the slot's ranges before that byte. */
+/* Returns the range that contains byte `offset` of a slot; NULL: the plan contains it.  *out_size: bytes up to the end of the range, or
+ * up to the next one.  *out_before: bytes of the slot's ranges before `offset`. */
 static const dop_plan_range *
-range_at(const dop_plan *plan, uint32_t slot, uint64_t offset, uint64_t *out_size, uint64_t *out_before)
+find_range_at(const dop_plan *plan, uint32_t slot, uint64_t offset, uint64_t *out_size, uint64_t *out_before)
 {
     const uint32_t i = find_range(plan, slot, offset);
     const dop_plan_range *r = i < plan->n_ranges && plan->ranges[i].slot == slot ? &plan->ranges[i] : NULL,
@@ -51,7 +50,7 @@ dop_plan_slot_bytes(const dop_plan *plan, uint32_t slot, uint64_t offset, uint64
 {
     const dop_plan_slot *s = &plan->slots[slot];
     uint64_t before;
-    const dop_plan_range *r = range_at(plan, slot, offset, out_size, &before);
+    const dop_plan_range *r = find_range_at(plan, slot, offset, out_size, &before);
     if (r && r->what != DOP_RANGE_BYTES)
         return NULL;
     if (r)
@@ -60,12 +59,12 @@ dop_plan_slot_bytes(const dop_plan *plan, uint32_t slot, uint64_t offset, uint64
     return base + s->file_offset + (offset - before);
 }
 
-/* Copies bytes of a slot from where they are, or makes them of blocks: at most `size`, and no more than a range has.  The number of them. */
+/* Copies up to `size` bytes of a slot, at most to the end of a range; packs blocks if needed.  Returns the number of bytes. */
 static uint64_t
 copy_some(const dop_plan *plan, uint32_t slot, uint64_t offset, uint64_t size, uint8_t *out)
 {
     uint64_t n, before;
-    const dop_plan_range *r = range_at(plan, slot, offset, &n, &before);
+    const dop_plan_range *r = find_range_at(plan, slot, offset, &n, &before);
     n = n < size ? n : size;
     if (!r || r->what == DOP_RANGE_BYTES) {
         uint64_t left;
@@ -99,9 +98,9 @@ dop_plan_range_bytes(const dop_plan_range *range)
                                             : 0;
 }
 
-/* Is a range that is made of blocks as large as its plane of a matrix of so many blocks?  *out_bytes: of the blocks, in the file. */
+/* True if the range has the size of its plane.  *out_bytes: bytes of its blocks in the file. */
 static bool
-planes_fit(const dop_plan_range *r, uint64_t *out_bytes)
+has_plane_size(const dop_plan_range *r, uint64_t *out_bytes)
 {
     const dop_type_info *ti = dop_type_of(r->type < DOP_TYPE_COUNT ? (dop_type)r->type : DOP_TYPE_none);
     *out_bytes = r->size;
@@ -114,18 +113,18 @@ planes_fit(const dop_plan_range *r, uint64_t *out_bytes)
     return r->size == (r->what == DOP_RANGE_UNITS ? planes.units : planes.group_bytes);
 }
 
-/* Are these the groups of the units that `last` has? */
+/* True if r is the GROUPS range of the UNITS range `last`. */
 static bool
-is_pair(const dop_plan_range *last, const dop_plan_range *r)
+is_units_groups_pair(const dop_plan_range *last, const dop_plan_range *r)
 {
     return last && last->what == DOP_RANGE_UNITS && last->slot == r->slot && last->file == r->file &&
            last->file_offset == r->file_offset && last->digest == r->digest && last->type == r->type &&
            last->blocks == r->blocks;
 }
 
-/* Ranges lie in their slots and files, in order and apart. */
+/* Ranges must lie in their slots and files, sorted and without overlap. */
 static dop_status
-check_rows(const dop_plan *plan, dop_diag *diag)
+check_range_rows(const dop_plan *plan, dop_diag *diag)
 {
     for (uint32_t i = 0; i < plan->n_ranges; i++) {
         const dop_plan_range *r = &plan->ranges[i], *last = i > 0 ? &plan->ranges[i - 1] : NULL;
@@ -134,7 +133,7 @@ check_rows(const dop_plan *plan, dop_diag *diag)
         if (r->slot >= plan->n_slots || plan->slots[r->slot].kind != DOP_SLOT_WEIGHTS || r->file >= plan->n_files ||
             !plan->files[r->file].model)
             return DAMAGED("range %u is of slot %u and file %u", i, r->slot, r->file);
-        if (!planes_fit(r, &bytes) || (r->what == DOP_RANGE_GROUPS && !is_pair(last, r)))
+        if (!has_plane_size(r, &bytes) || (r->what == DOP_RANGE_GROUPS && !is_units_groups_pair(last, r)))
             return DAMAGED("range %u is no plane of a matrix", i);
         if (r->size == 0 || !dop_add_u64(r->offset, r->size, &end) || end > plan->slots[r->slot].size ||
             !dop_add_u64(r->file_offset, bytes, &file_end) || file_end > plan->files[r->file].size)
@@ -146,16 +145,16 @@ check_rows(const dop_plan *plan, dop_diag *diag)
     return DOP_OK;
 }
 
-/* What slots have themselves lies in section WEIGHTS. */
+/* The bytes of slots outside ranges must lie in section WEIGHTS. */
 static dop_status
-check_own(const dop_plan *plan, dop_diag *diag)
+check_own_bytes(const dop_plan *plan, dop_diag *diag)
 {
     for (uint32_t i = 0; i < plan->n_slots; i++) {
         const dop_plan_slot *s = &plan->slots[i];
         uint64_t left, before, end;
         if (s->kind != DOP_SLOT_WEIGHTS)
             continue;
-        (void)range_at(plan, i, s->size, &left, &before);
+        (void)find_range_at(plan, i, s->size, &left, &before);
         if (s->file != UINT32_MAX || !dop_add_u64(s->file_offset, s->size - before, &end) || end > plan->weights_size)
             return DAMAGED("slot %u reads past the end of the weights (offset %llu, %llu bytes, %llu there)", i,
                            (unsigned long long)s->file_offset, (unsigned long long)(s->size - before),
@@ -169,19 +168,20 @@ dop_plan_check_ranges(const dop_plan *plan, dop_diag *diag)
 {
     if (plan->n_ranges == 0)
         return DOP_OK;
-    dop_status st = check_rows(plan, diag);
+    dop_status st = check_range_rows(plan, diag);
     if (st == DOP_OK)
-        st = check_own(plan, diag);
+        st = check_own_bytes(plan, diag);
     for (uint32_t i = 0; i < plan->n_tensors && st == DOP_OK; i++) {
         const dop_plan_tensor *t = &plan->tensors[i];
         if (t->experts > MAX_EXPERTS)
             st = DAMAGED("tensor %s has %u experts", dop_plan_string(plan, t->name), t->experts);
-        const bool quant = dop_type_of((dop_type)t->type)->kind == DOP_KIND_QUANT; /* its planes are apart */
+        /* quantized: the two planes are not adjacent. */
+        const bool quant = dop_type_of((dop_type)t->type)->kind == DOP_KIND_QUANT;
         for (uint32_t e = 0; e < t->experts && !quant && st == DOP_OK; e++) {
             uint64_t left = t->size, before;
             const dop_plan_range *r = NULL;
             if (plan->slots[t->slot].kind == DOP_SLOT_WEIGHTS)
-                r = range_at(plan, t->slot, t->offset + e * t->expert_stride, &left, &before);
+                r = find_range_at(plan, t->slot, t->offset + e * t->expert_stride, &left, &before);
             if (left < t->size || (r && r->what != DOP_RANGE_BYTES))
                 st = DAMAGED("a range ends within tensor %s", dop_plan_string(plan, t->name));
             if (t->expert_stride == 0)
@@ -191,16 +191,16 @@ dop_plan_check_ranges(const dop_plan *plan, dop_diag *diag)
     return st;
 }
 
-/* What the digests of one plan are of: section WEIGHTS, then the files of external weights, then the ranges of model's files. */
+/* Digests to verify: section WEIGHTS, external weight files, then ranges of model files. */
 typedef struct digested {
     dop_weights_range *list; /* owned, [n] */
-    uint64_t *want;          /* owned, [n] */
-    uint32_t *file;          /* owned, [n]: row of FILES; UINT32_MAX: none */
+    uint64_t *want;          /* owned, [n] expected digests */
+    uint32_t *file;          /* owned, [n] row of FILES; UINT32_MAX: section WEIGHTS */
     uint32_t n;
 } digested;
 
 static void
-add(digested *d, const uint8_t *data, uint64_t size, uint64_t want, uint32_t file)
+add_digested_range(digested *d, const uint8_t *data, uint64_t size, uint64_t want, uint32_t file)
 {
     d->list[d->n] = (dop_weights_range){data, size, 0};
     d->want[d->n] = want;
@@ -208,7 +208,7 @@ add(digested *d, const uint8_t *data, uint64_t size, uint64_t want, uint32_t fil
 }
 
 static dop_status
-mismatch(const dop_plan *plan, uint32_t file, dop_diag *diag)
+refuse_digest_mismatch(const dop_plan *plan, uint32_t file, dop_diag *diag)
 {
     if (file == UINT32_MAX)
         return DAMAGED("the digest of section WEIGHTS does not match");
@@ -233,19 +233,20 @@ dop_plan_verify_weights(const dop_plan *plan, const _Atomic bool *stop, dop_diag
     if (!(d.list && d.want && d.file))
         DOP_TRY(DOP_NO_MEMORY(diag));
     if (plan->weights)
-        add(&d, plan->weights, plan->weights_size, plan->weights_digest, UINT32_MAX);
+        add_digested_range(&d, plan->weights, plan->weights_size, plan->weights_digest, UINT32_MAX);
     for (uint32_t i = 0; i < plan->n_files; i++)
         if (!plan->files[i].model)
-            add(&d, plan->file_maps[i].data, plan->file_maps[i].size, plan->files[i].digest, i);
+            add_digested_range(&d, plan->file_maps[i].data, plan->file_maps[i].size, plan->files[i].digest, i);
     for (uint32_t i = 0; i < plan->n_ranges; i++) {
         const dop_plan_range *r = &plan->ranges[i];
         if (r->what != DOP_RANGE_GROUPS)
-            add(&d, plan->file_maps[r->file].data + r->file_offset, dop_plan_range_bytes(r), r->digest, r->file);
+            add_digested_range(&d, plan->file_maps[r->file].data + r->file_offset, dop_plan_range_bytes(r), r->digest,
+                               r->file);
     }
     DOP_TRY(dop_weights_digest(d.list, d.n, stop, diag));
     for (uint32_t i = 0; i < d.n; i++)
         if (d.list[i].digest != d.want[i])
-            DOP_TRY(mismatch(plan, d.file[i], diag));
+            DOP_TRY(refuse_digest_mismatch(plan, d.file[i], diag));
 error:
     free(d.list);
     free(d.want);

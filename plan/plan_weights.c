@@ -30,7 +30,7 @@ put_digest(dop_buf *out, uint64_t digest)
 }
 
 static uint64_t
-combine(const dop_buf *digests)
+combine_digests(const dop_buf *digests)
 {
     return XXH3_64bits(digests->data, digests->size);
 }
@@ -40,7 +40,7 @@ dop_weights_hash_add(dop_weights_hash *hash, const void *bytes, uint64_t size)
 {
     const uint8_t *p = bytes;
     while (size > 0) {
-        if (hash->in_piece == PIECE) { /* a full piece is closed only when more bytes follow */
+        if (hash->in_piece == PIECE) { /* close a full piece only if more bytes follow */
             put_digest(&hash->digests, XXH3_64bits_digest(hash->piece));
             XXH3_64bits_reset(hash->piece);
             hash->in_piece = 0;
@@ -62,7 +62,7 @@ dop_weights_hash_value(dop_weights_hash *hash, dop_diag *diag, uint64_t *out_dig
     put_digest(&hash->digests, *out_digest);
     if (hash->digests.failed)
         return DOP_NO_MEMORY(diag);
-    *out_digest = combine(&hash->digests);
+    *out_digest = combine_digests(&hash->digests);
     return DOP_OK;
 }
 
@@ -86,17 +86,17 @@ typedef struct pieces {
 } pieces;
 
 static bool
-stopped(const pieces *p)
+is_stopped(const pieces *p)
 {
     return p->stop && atomic_load(p->stop);
 }
 
 static dop_status
-digest_piece(void *user, uint32_t worker, uint32_t i, dop_diag *diag)
+digest_weights_piece(void *user, uint32_t worker, uint32_t i, dop_diag *diag)
 {
     pieces *p = user;
     (void)worker;
-    if (stopped(p))
+    if (is_stopped(p))
         return DOP_FAIL(diag, DOP_E_INTERNAL, "stopped");
     p->jobs[i].digest = XXH3_64bits(p->jobs[i].data, (size_t)p->jobs[i].size);
     return DOP_OK;
@@ -108,7 +108,7 @@ piece_count(uint64_t size)
     return size ? (size - 1) / PIECE + 1 : 1;
 }
 
-/* One thread for every 512 MiB: more would not be done before the device is open, and would only slow its driver down. */
+/* Returns one thread per 512 MiB.  More would still run when the device is open and slow down its driver. */
 static uint32_t
 choose_threads(uint32_t n_pieces)
 {
@@ -135,14 +135,14 @@ dop_weights_digest(dop_weights_range *ranges, uint32_t n, const _Atomic bool *st
             const uint8_t *data = ranges[i].data ? ranges[i].data + from : NULL; /* an empty range may have no data */
             p.jobs[at++] = (piece_job){data, left < PIECE ? left : PIECE, 0};
         }
-    dop_status st = dop_parallel_for((uint32_t)total, choose_threads((uint32_t)total), digest_piece, &p, diag);
+    dop_status st = dop_parallel_for((uint32_t)total, choose_threads((uint32_t)total), digest_weights_piece, &p, diag);
     at = 0;
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
         dop_buf digests = {0};
         uint64_t count = piece_count(ranges[i].size);
         for (uint64_t k = 0; k < count; k++)
             put_digest(&digests, p.jobs[at + k].digest);
-        ranges[i].digest = count == 1 ? p.jobs[at].digest : combine(&digests);
+        ranges[i].digest = count == 1 ? p.jobs[at].digest : combine_digests(&digests);
         if (digests.failed)
             st = DOP_NO_MEMORY(diag);
         dop_buf_finish(&digests);

@@ -17,7 +17,7 @@ dop_prompts_of(const dop_plan *plan)
 }
 
 static dop_status
-refuse(json_t *all, const char *name, dop_diag *diag)
+refuse_prompt_name(json_t *all, const char *name, dop_diag *diag)
 {
     dop_buf names = {0};
     const char *one;
@@ -40,7 +40,7 @@ dop_prompts_find(const json_t *prompts, const char *name, dop_diag *diag, const 
     const char *one = name ? name : json_string_value(json_object_get(prompts, "default"));
     const char *text = one ? json_string_value(json_object_get(all, one)) : "";
     *out_prompt = text ? text : "";
-    return text || !name ? DOP_OK : refuse(all, name, diag);
+    return text || !name ? DOP_OK : refuse_prompt_name(all, name, diag);
 }
 
 const char *

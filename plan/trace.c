@@ -8,7 +8,7 @@
 #include <string.h>
 
 static void
-put_layer(const char *label, dop_buf *out)
+put_trace_layer(const char *label, dop_buf *out)
 {
     const dop_label l = dop_label_read(label);
     if (l.layer >= 0)
@@ -18,12 +18,12 @@ put_layer(const char *label, dop_buf *out)
 }
 
 static void
-put_dispatch(const dop_plan *plan, const dop_plan_dispatch *d, const json_t *choices, dop_buf *out)
+put_trace_dispatch(const dop_plan *plan, const dop_plan_dispatch *d, const json_t *choices, dop_buf *out)
 {
     const dop_plan_kernel *k = &plan->kernels[d->kernel];
     const char *name = dop_plan_string(plan, k->name);
     const char *why = json_string_value(json_object_get(choices, name));
-    put_layer(dop_plan_string(plan, d->label), out);
+    put_trace_layer(dop_plan_string(plan, d->label), out);
     dop_buf_printf(out, " ops={%s} shape=", dop_plan_string(plan, d->ops));
     for (uint32_t i = 0; i < d->n_args; i++) {
         const dop_plan_arg *a = &plan->args[d->first_arg + i];
@@ -54,7 +54,7 @@ dop_trace_kernels(const dop_plan *plan, dop_buf *out)
             dop_buf_puts(out, name);
             if (plan->n_profiles > 1)
                 dop_buf_printf(out, " target=%s", dop_plan_string(plan, plan->profiles[s->profile].name));
-            put_dispatch(plan, &plan->dispatches[s->first_dispatch + j], choices, out);
+            put_trace_dispatch(plan, &plan->dispatches[s->first_dispatch + j], choices, out);
         }
     }
     json_decref(card);

@@ -1,7 +1,7 @@
 #include "base/encoding/base64.h"
 
 static int
-digit(char c)
+base64_digit(char c)
 {
     if (c >= 'A' && c <= 'Z')
         return c - 'A';
@@ -12,13 +12,13 @@ digit(char c)
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-/* loose: white space is ignored, and the two digits of base64url are known too. */
+/* Decodes base64.  loose: ignores white space and accepts the base64url alphabet. */
 static bool
-decode(const char *s, size_t n, bool loose, dop_buf *out)
+decode_base64_text(const char *s, size_t n, bool loose, dop_buf *out)
 {
     const size_t before = out->size;
     size_t digits = 0, padding = 0;
-    uint32_t bits = 0, held = 0; /* held: number of bits not yet written */
+    uint32_t bits = 0, held = 0; /* number of bits not yet written */
     bool ok = true;
     for (size_t i = 0; i < n && ok; i++) {
         const bool space = s[i] == ' ' || (s[i] >= '\t' && s[i] <= '\r');
@@ -28,7 +28,7 @@ decode(const char *s, size_t n, bool loose, dop_buf *out)
             padding++;
             continue;
         }
-        const int d = digit(loose && s[i] == '-' ? '+' : loose && s[i] == '_' ? '/' : s[i]);
+        const int d = base64_digit(loose && s[i] == '-' ? '+' : loose && s[i] == '_' ? '/' : s[i]);
         ok = d >= 0 && padding == 0;
         digits++;
         bits = (bits << 6 | ((uint32_t)d & 63u)) & 0xffffu;
@@ -48,11 +48,11 @@ decode(const char *s, size_t n, bool loose, dop_buf *out)
 bool
 dop_base64_decode(const char *s, size_t n, dop_buf *out)
 {
-    return decode(s, n, false, out);
+    return decode_base64_text(s, n, false, out);
 }
 
 bool
 dop_base64_decode_loose(const char *s, size_t n, dop_buf *out)
 {
-    return decode(s, n, true, out);
+    return decode_base64_text(s, n, true, out);
 }

@@ -4,11 +4,10 @@
 
 #include "base/base.h"
 
-/* Appends the bytes that n characters spell; the padding may be missing.  False, with out as it was, when a character
- * is not of the alphabet or their number is impossible. */
+/* Appends the bytes encoded in n characters; padding is optional.  False, with out unchanged, for characters outside the alphabet or an
+ * impossible length. */
 bool dop_base64_decode(const char *s, size_t n, dop_buf *out);
-/* As dop_base64_decode, for what clients send: white space between the characters is ignored (RFC 2045), and - and _ of base64url are read as
- * + and /. */
+/* Like dop_base64_decode for client data: ignores white space (RFC 2045) and accepts - and _ of base64url for + and /. */
 bool dop_base64_decode_loose(const char *s, size_t n, dop_buf *out);
 
 #endif

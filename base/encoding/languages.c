@@ -1,4 +1,4 @@
-/* The languages of Whisper, in the order of its tokens: https://arxiv.org/abs/2212.04356. */
+/* Languages of Whisper, in the order of its tokens: https://arxiv.org/abs/2212.04356. */
 #include "base/encoding/languages.h"
 
 #include <stddef.h>
@@ -27,7 +27,7 @@ static const dop_language languages[DOP_N_LANGUAGES] = {
     {"mg", "malagasy"},       {"as", "assamese"},      {"tt", "tatar"},     {"haw", "hawaiian"},  {"ln", "lingala"},
     {"ha", "hausa"},          {"ba", "bashkir"},       {"jw", "javanese"},  {"su", "sundanese"},  {"yue", "cantonese"}};
 
-/* Other names, and codes of today's standard (ISO 639) that the models call by others. */
+/* Aliases, and current ISO 639 codes of languages that the models list under other codes. */
 static const dop_language others[] = {
     {"my", "burmese"},   {"ca", "valencian"}, {"nl", "flemish"},   {"ht", "haitian"},  {"lb", "letzeburgesch"},
     {"ps", "pushto"},    {"pa", "panjabi"},   {"ro", "moldavian"}, {"ro", "moldovan"}, {"si", "sinhalese"},
@@ -43,7 +43,7 @@ dop_language_at(uint32_t number)
 uint32_t
 dop_language_find(const char *name)
 {
-    const size_t n = strcspn(name, "-_"); /* a region follows */
+    const size_t n = strcspn(name, "-_"); /* without the region */
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strlen(others[i].name) == n && strncasecmp(name, others[i].name, n) == 0)
             return dop_language_find(others[i].code);

@@ -1,10 +1,10 @@
-/* Words of files, whose first byte is the lowest one, on any machine. */
+/* Little-endian loads, independent of host byte order. */
 #ifndef DOPPLER_BASE_ENCODING_LITTLE_ENDIAN_H
 #define DOPPLER_BASE_ENCODING_LITTLE_ENDIAN_H
 
 #include <stdint.h>
 
-/* Word i of four bytes each, from p on. */
+/* Returns the 32-bit word i of the bytes at p. */
 static inline uint32_t
 dop_word_at(const uint8_t *p, uint64_t i)
 {

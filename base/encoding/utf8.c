@@ -15,7 +15,7 @@ dop_utf8_next(const char *s, size_t n)
         c.valid = true;
         return c;
     }
-    uint32_t need, cp, lo = 0x80, hi = 0xbf; /* lo and hi bound the second byte only */
+    uint32_t need, cp, lo = 0x80, hi = 0xbf; /* bounds of the second byte */
     if (b >= 0xc2 && b <= 0xdf) {
         need = 1;
         cp = b & 0x1fu;
@@ -58,7 +58,7 @@ dop_utf8_check(const char *s, size_t n)
 {
     size_t i = 0;
     while (i < n) {
-        /* Eight ASCII bytes at a time: most text is. */
+        /* Fast path: eight ASCII bytes at a time. */
         while (n - i >= 8) {
             uint64_t w;
             memcpy(&w, s + i, 8);

@@ -1,4 +1,4 @@
-/* UTF-8 as the Unicode Standard defines it (section 3.9, table 3-7): checking, stepping, writing. */
+/* UTF-8 according to the Unicode Standard (section 3.9, table 3-7): validation, iteration, encoding. */
 #ifndef DOPPLER_BASE_ENCODING_UTF8_H
 #define DOPPLER_BASE_ENCODING_UTF8_H
 
@@ -6,23 +6,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The character at the start of a byte string, or what stands there in its place. */
+/* Character at the start of a byte string, or an invalid sequence. */
 typedef struct dop_utf8_char {
-    uint32_t cp;  /* code point, U+FFFD when not valid */
-    uint32_t len; /* bytes: the whole character, or the maximal part that cannot be one (at least 1 when n > 0) */
+    uint32_t cp;  /* code point; U+FFFD if not valid */
+    uint32_t len; /* bytes of the character, or of the maximal invalid part (at least 1 if n > 0) */
     bool valid;
-    bool partial; /* not valid only because the string ends too early */
+    bool partial; /* true if invalid only because the string ends too early */
 } dop_utf8_char;
 
 dop_utf8_char dop_utf8_next(const char *s, size_t n);
-/* Validates s[0..n): the offset of the first byte that is not part of a valid character; n when all are valid. */
+/* Returns the offset of the first invalid byte in s[0..n); n if all are valid. */
 size_t dop_utf8_check(const char *s, size_t n);
-/* Steps back: the offset of the character that ends at `end` (0 < end <= length of a valid string). */
+/* Returns the offset of the character that ends at `end` (0 < end <= length of a valid string). */
 size_t dop_utf8_prev(const char *s, size_t end);
-/* Encodes a code point, which must be a scalar value, to 1 to 4 bytes and returns their number. */
+/* Encodes a Unicode scalar value as 1 to 4 bytes and returns their number. */
 size_t dop_utf8_put(uint32_t cp, char out[4]);
 
-/* Has a code point Unicode's White_Space property? */
+/* True if the code point has the Unicode property White_Space. */
 bool dop_utf8_is_space(uint32_t cp);
 
 #endif

@@ -15,7 +15,7 @@
 enum { MAX_PARTS = 1 << 21 };
 
 static int
-compare_places(const void *a, const void *b)
+compare_adapter_places(const void *a, const void *b)
 {
     const dop_adapter_place *x = a, *y = b;
     const int by_name = strcmp(x->tensor, y->tensor);
@@ -28,12 +28,12 @@ void
 dop_adapter_sort_places(dop_adapter_place *places, uint32_t n)
 {
     if (n)
-        qsort(places, n, sizeof *places, compare_places);
+        qsort(places, n, sizeof *places, compare_adapter_places);
 }
 
-/* The first place of a tensor's name; NULL: there is none. */
+/* Returns the first place of a tensor name; NULL: none. */
 static const dop_adapter_place *
-first_place(const dop_adapter_map *map, const char *name)
+find_first_place(const dop_adapter_map *map, const char *name)
 {
     uint32_t least = 0, most = map->n_places;
     while (least < most) {
@@ -46,19 +46,19 @@ first_place(const dop_adapter_map *map, const char *name)
     return least < map->n_places && strcmp(map->places[least].tensor, name) == 0 ? &map->places[least] : NULL;
 }
 
-/* The first place of a module: the longest end of its name, from a dot on, that is a tensor's name. */
+/* Returns the first place of a module: the longest suffix of its name, starting after a dot, that is a tensor name. */
 static const dop_adapter_place *
-places_of(const dop_adapter_map *map, const dop_adapter_file *f, const char *module)
+find_module_places(const dop_adapter_map *map, const dop_adapter_file *f, const char *module)
 {
-    const dop_adapter_place *p = first_place(map, module);
+    const dop_adapter_place *p = find_first_place(map, module);
     for (const char *at = strchr(module, '.'); at && !p && !f->exact; at = strchr(at + 1, '.'))
-        p = first_place(map, at + 1);
+        p = find_first_place(map, at + 1);
     return p;
 }
 
 /* ---- values --------------------------------------------------------------------------------------------------------- */
 
-/* What reads one adapter. */
+/* State of reading one adapter. */
 typedef struct reader {
     const dop_adapter_map *map;
     const dop_adapter_file *f;
@@ -68,9 +68,9 @@ typedef struct reader {
     uint32_t cap;
 } reader;
 
-/* Turns the axes of a matrix around. */
+/* Transposes a matrix. */
 static dop_status
-turn(const reader *r, const float *from, uint64_t rows, uint64_t cols, const float **out)
+transpose_floats(const reader *r, const float *from, uint64_t rows, uint64_t cols, const float **out)
 {
     float *v = dop_arena_alloc(r->arena, (size_t)(rows * cols) * sizeof *v);
     if (!v)
@@ -81,9 +81,9 @@ turn(const reader *r, const float *from, uint64_t rows, uint64_t cols, const flo
     return DOP_OK;
 }
 
-/* Copies one expert's matrix, or turns its axes around.  *out: [rows, cols] as they are afterwards. */
+/* Reads one expert's matrix as floats.  turn: transposes it.  *out: [rows, cols] of the result. */
 static dop_status
-take(const reader *r, const dop_adapter_matrix *m, uint32_t expert, bool turn, const float **out)
+read_expert_matrix(const reader *r, const dop_adapter_matrix *m, uint32_t expert, bool turn, const float **out)
 {
     const uint64_t n = m->rows * m->cols, from = (m->experts > 1 ? expert : 0) * n;
     float *v = n < SIZE_MAX / sizeof *v ? dop_arena_alloc(r->arena, (size_t)(n ? n : 1) * sizeof *v) : NULL;
@@ -101,9 +101,9 @@ take(const reader *r, const dop_adapter_matrix *m, uint32_t expert, bool turn, c
 
 /* ---- places --------------------------------------------------------------------------------------------------------- */
 
-/* The row of the tensor that is row r of a place. */
+/* Returns the tensor's row for row r of a place. */
 static uint64_t
-row_of(const dop_adapter_place *p, uint32_t r)
+tensor_row_of_place(const dop_adapter_place *p, uint32_t r)
 {
     const uint32_t half = p->head / 2, in = p->head ? r % p->head : 0;
     if (p->order == DOP_ADAPTER_PAIRS_IN_FILE)
@@ -114,7 +114,7 @@ row_of(const dop_adapter_place *p, uint32_t r)
 }
 
 static dop_status
-wrong_shape(const reader *r, const dop_adapter_matrix *m, uint64_t rows, uint64_t cols)
+refuse_adapter_shape(const reader *r, const dop_adapter_matrix *m, uint64_t rows, uint64_t cols)
 {
     char any[24];
     snprintf(any, sizeof any, "%llu", (unsigned long long)cols);
@@ -124,27 +124,27 @@ wrong_shape(const reader *r, const dop_adapter_matrix *m, uint64_t rows, uint64_
         m->tensor, (unsigned long long)m->rows, (unsigned long long)m->cols, (unsigned long long)rows, any);
 }
 
-/* Picks the rows of a place from a matrix of the tensor's rows, which has `cols` columns. */
+/* Copies the rows of a place from a matrix with all of the tensor's rows and `cols` columns. */
 static dop_status
-pick_rows(const reader *r, const dop_adapter_place *p, const float *all, uint64_t cols, const float **out)
+copy_place_rows(const reader *r, const dop_adapter_place *p, const float *all, uint64_t cols, const float **out)
 {
     float *rows = dop_arena_alloc(r->arena, (size_t)(p->n * cols) * sizeof *rows);
     if (!rows)
         return DOP_NO_MEMORY(r->diag);
     for (uint32_t i = 0; i < p->n; i++)
-        memcpy(rows + i * cols, all + row_of(p, i) * cols, (size_t)cols * sizeof *rows);
+        memcpy(rows + i * cols, all + tensor_row_of_place(p, i) * cols, (size_t)cols * sizeof *rows);
     *out = rows;
     return DOP_OK;
 }
 
-/* A pair's matrices for one expert, as the tensor has its rows and columns. */
+/* Matrices of a pair for one expert, with the rows and columns of the tensor. */
 typedef struct values {
     const float *a, *b, *lengths, *whole; /* [rank, cols], [total, rank], [total], [total, cols] */
     uint64_t rank, total, cols;
 } values;
 
 static dop_status
-check_rank(const reader *r, const dop_adapter_matrix *m, uint64_t rank)
+check_adapter_rank(const reader *r, const dop_adapter_matrix *m, uint64_t rank)
 {
     if (rank >= 1 && rank <= DOP_ADAPTER_MAX_RANK)
         return DOP_OK;
@@ -152,68 +152,69 @@ check_rank(const reader *r, const dop_adapter_matrix *m, uint64_t rank)
                        (unsigned long long)rank, DOP_ADAPTER_MAX_RANK);
 }
 
-/* Checks a pair against the matrix that it changes, and reads it. */
+/* Checks a pair against its target and reads its matrices. */
 static dop_status
-read_pair(const reader *r, const dop_adapter_pair *p, const dop_adapter_place *place, uint32_t expert, values *out)
+read_adapter_pair(const reader *r, const dop_adapter_pair *p, const dop_adapter_place *place, uint32_t expert,
+                  values *out)
 {
     const dop_adapter_target *t = &r->map->targets[place->target];
     const uint64_t total = place->total, cols = place->turned ? t->rows : t->cols;
     dop_status st = DOP_OK;
     *out = (values){.total = total, .cols = cols};
-    if (p->a.tensor && t->embedding) { /* rows are tokens: what is B elsewhere is a here, and it may lie on its side */
+    if (p->a.tensor && t->embedding) { /* embedding: rows are tokens; a and b swap roles, a may be transposed */
         out->rank = p->b.cols;
-        st = check_rank(r, &p->b, out->rank);
+        st = check_adapter_rank(r, &p->b, out->rank);
         if (st == DOP_OK && p->b.rows != t->cols)
-            st = wrong_shape(r, &p->b, t->cols, out->rank);
+            st = refuse_adapter_shape(r, &p->b, t->cols, out->rank);
         if (st == DOP_OK && p->turned ? p->a.rows != out->rank || p->a.cols != total
                                       : p->a.rows != total || p->a.cols != out->rank)
-            st = wrong_shape(r, &p->a, p->turned ? out->rank : total, p->turned ? total : out->rank);
+            st = refuse_adapter_shape(r, &p->a, p->turned ? out->rank : total, p->turned ? total : out->rank);
         if (st == DOP_OK)
-            st = take(r, &p->b, expert, true, &out->a);
+            st = read_expert_matrix(r, &p->b, expert, true, &out->a);
         if (st == DOP_OK)
-            st = take(r, &p->a, expert, p->turned, &out->b);
+            st = read_expert_matrix(r, &p->a, expert, p->turned, &out->b);
     } else if (p->a.tensor) {
         out->rank = p->a.rows;
-        st = check_rank(r, &p->a, out->rank);
+        st = check_adapter_rank(r, &p->a, out->rank);
         if (st == DOP_OK && p->a.cols != cols)
-            st = wrong_shape(r, &p->a, out->rank, cols);
+            st = refuse_adapter_shape(r, &p->a, out->rank, cols);
         if (st == DOP_OK && (p->b.rows != total || p->b.cols != out->rank))
-            st = wrong_shape(r, &p->b, total, out->rank);
+            st = refuse_adapter_shape(r, &p->b, total, out->rank);
         if (st == DOP_OK)
-            st = take(r, &p->a, expert, false, &out->a);
+            st = read_expert_matrix(r, &p->a, expert, false, &out->a);
         if (st == DOP_OK)
-            st = take(r, &p->b, expert, false, &out->b);
+            st = read_expert_matrix(r, &p->b, expert, false, &out->b);
     }
     if (st == DOP_OK && p->lengths.tensor && p->lengths.rows * p->lengths.cols != total)
-        st = wrong_shape(r, &p->lengths, 1, total);
+        st = refuse_adapter_shape(r, &p->lengths, 1, total);
     if (st == DOP_OK && p->lengths.tensor)
-        st = take(r, &p->lengths, 0, false, &out->lengths);
+        st = read_expert_matrix(r, &p->lengths, 0, false, &out->lengths);
     if (st == DOP_OK && p->whole.tensor && (p->whole.rows != total || p->whole.cols != cols))
-        st = wrong_shape(r, &p->whole, total, cols);
+        st = refuse_adapter_shape(r, &p->whole, total, cols);
     if (st == DOP_OK && p->whole.tensor)
-        st = take(r, &p->whole, 0, false, &out->whole);
+        st = read_expert_matrix(r, &p->whole, 0, false, &out->whole);
     return st;
 }
 
-/* Makes of the change of a matrix's rows that of the matrix turned around. */
+/* Converts a change of a matrix's rows to a change of the transposed matrix. */
 static dop_status
-turn_part(const reader *r, const dop_adapter_place *place, const values *v, dop_adapter_part *part)
+transpose_part(const reader *r, const dop_adapter_place *place, const values *v, dop_adapter_part *part)
 {
     const uint32_t n = part->n;
     part->n = r->map->targets[place->target].rows;
     if (part->lengths)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->f->path, "%s: DoRA is not supported for this matrix", part->tensor);
     if (v->a)
-        DOP_RETURN_IF_ERROR(turn(r, part->b, n, v->rank, &part->a));
+        DOP_RETURN_IF_ERROR(transpose_floats(r, part->b, n, v->rank, &part->a));
     if (v->a)
-        DOP_RETURN_IF_ERROR(turn(r, v->a, v->rank, v->cols, &part->b));
+        DOP_RETURN_IF_ERROR(transpose_floats(r, v->a, v->rank, v->cols, &part->b));
     if (v->whole)
-        DOP_RETURN_IF_ERROR(turn(r, part->whole, n, v->cols, &part->whole));
+        DOP_RETURN_IF_ERROR(transpose_floats(r, part->whole, n, v->cols, &part->whole));
     return DOP_OK;
 }
 
 static dop_status
-add_part(reader *r, const dop_adapter_pair *p, const dop_adapter_place *place, uint32_t expert, const values *v)
+add_adapter_part(reader *r, const dop_adapter_pair *p, const dop_adapter_place *place, uint32_t expert, const values *v)
 {
     dop_adapter_part part = {.target = place->target,
                              .expert = expert,
@@ -223,13 +224,13 @@ add_part(reader *r, const dop_adapter_pair *p, const dop_adapter_place *place, u
                              .scale = p->scale,
                              .a = v->a,
                              .tensor = p->module};
-    dop_status st = v->b ? pick_rows(r, place, v->b, v->rank, &part.b) : DOP_OK;
+    dop_status st = v->b ? copy_place_rows(r, place, v->b, v->rank, &part.b) : DOP_OK;
     if (st == DOP_OK && v->lengths)
-        st = pick_rows(r, place, v->lengths, 1, &part.lengths);
+        st = copy_place_rows(r, place, v->lengths, 1, &part.lengths);
     if (st == DOP_OK && v->whole)
-        st = pick_rows(r, place, v->whole, v->cols, &part.whole);
+        st = copy_place_rows(r, place, v->whole, v->cols, &part.whole);
     if (st == DOP_OK && place->turned)
-        st = turn_part(r, place, v, &part);
+        st = transpose_part(r, place, v, &part);
     if (st != DOP_OK)
         return st;
     if (r->out->n_parts == MAX_PARTS ||
@@ -241,7 +242,7 @@ add_part(reader *r, const dop_adapter_pair *p, const dop_adapter_place *place, u
 }
 
 static dop_status
-check_pair(const reader *r, const dop_adapter_pair *p, const dop_adapter_target *t)
+check_adapter_pair(const reader *r, const dop_adapter_pair *p, const dop_adapter_target *t)
 {
     const char *path = r->f->path;
     if (!p->a.tensor != !p->b.tensor)
@@ -264,10 +265,10 @@ check_pair(const reader *r, const dop_adapter_pair *p, const dop_adapter_target 
 }
 
 static dop_status
-read_module(reader *r, const dop_adapter_pair *p)
+read_adapter_module(reader *r, const dop_adapter_pair *p)
 {
     const dop_adapter_map *map = r->map;
-    const dop_adapter_place *place = places_of(map, r->f, p->module);
+    const dop_adapter_place *place = find_module_places(map, r->f, p->module);
     const char *part = strstr(p->module, "vision");
     if (!part)
         part = strstr(p->module, "visual");
@@ -276,23 +277,23 @@ read_module(reader *r, const dop_adapter_pair *p)
                            part ? "adapters of a vision part are not supported"
                                 : "this model has no matrix of that name that an adapter may change");
     values v = {0};
-    const dop_adapter_place *of = NULL; /* the place that the values were read for */
+    const dop_adapter_place *of = NULL; /* place that the values were read for */
     for (const dop_adapter_place *at = place;
          at < map->places + map->n_places && strcmp(at->tensor, place->tensor) == 0; at++) {
         if (at->target == DOP_ADAPTER_NOWHERE)
             continue;
         const dop_adapter_target *t = &map->targets[at->target];
         const bool all = at->expert == UINT32_MAX;
-        dop_status st = check_pair(r, p, t);
+        dop_status st = check_adapter_pair(r, p, t);
         if (st == DOP_OK && p->a.tensor && (p->a.experts != (all ? t->experts : 1) || p->b.experts != p->a.experts))
             st = DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->f->path, "tensor %s: matrices of %llu experts, %u are expected",
                              p->a.tensor, (unsigned long long)p->a.experts, all ? t->experts : 1);
         for (uint32_t e = 0; e < (all ? t->experts : 1) && st == DOP_OK; e++) {
-            if (!of || of->target != at->target || all) /* all heads of latent attention are in one tensor */
-                st = read_pair(r, p, at, e, &v);
+            if (!of || of->target != at->target || all) /* the heads of latent attention share one tensor */
+                st = read_adapter_pair(r, p, at, e, &v);
             of = at;
             if (st == DOP_OK)
-                st = add_part(r, p, at, all ? e : at->expert, &v);
+                st = add_adapter_part(r, p, at, all ? e : at->expert, &v);
         }
         if (st != DOP_OK)
             return st;
@@ -303,7 +304,7 @@ read_module(reader *r, const dop_adapter_pair *p)
 /* ---- files ---------------------------------------------------------------------------------------------------------- */
 
 static dop_status
-open_directory(const char *dir, bool draws, dop_arena *arena, dop_diag *diag, dop_adapter_file *f)
+open_adapter_directory(const char *dir, bool draws, dop_arena *arena, dop_diag *diag, dop_adapter_file *f)
 {
     const char *weights = dop_arena_printf(arena, "%s/adapter_model.safetensors", dir),
                *config = dop_arena_printf(arena, "%s/adapter_config.json", dir),
@@ -322,7 +323,7 @@ open_directory(const char *dir, bool draws, dop_arena *arena, dop_diag *diag, do
 }
 
 static dop_status
-open_file(const char *path, bool draws, dop_arena *arena, dop_diag *diag, dop_adapter_file *f)
+open_adapter_file(const char *path, bool draws, dop_arena *arena, dop_diag *diag, dop_adapter_file *f)
 {
     dop_map map;
     dop_status st = dop_map_open(path, diag, &map);
@@ -355,8 +356,8 @@ dop_adapter_read(const char *path, const dop_adapter_map *map, dop_arena *arena,
     if (stat(path, &sb) != 0)
         return dop_refuse_absent(path, errno, diag);
     dop_status st = DOP_OK;
-    DOP_TRY(S_ISDIR(sb.st_mode) ? open_directory(path, map->draws, arena, diag, &f)
-                                : open_file(path, map->draws, arena, diag, &f));
+    DOP_TRY(S_ISDIR(sb.st_mode) ? open_adapter_directory(path, map->draws, arena, diag, &f)
+                                : open_adapter_file(path, map->draws, arena, diag, &f));
     if (f.arch && *map->archs && !dop_has_word(map->archs, f.arch))
         DOP_TRY(DOP_FAIL_IN(diag, DOP_E_INPUT, path,
                             "this adapter is of a model of architecture %s, and this one is %s", f.arch, map->archs));
@@ -364,7 +365,7 @@ dop_adapter_read(const char *path, const dop_adapter_map *map, dop_arena *arena,
         DOP_TRY(DOP_FAIL_IN(diag, DOP_E_INPUT, path, "this adapter has no matrices"));
     reader r = {map, &f, arena, diag, out, 0};
     for (uint32_t i = 0; i < f.n_pairs; i++)
-        DOP_TRY(read_module(&r, &f.pairs[i]));
+        DOP_TRY(read_adapter_module(&r, &f.pairs[i]));
 error:
     dop_map_close(&f.map);
     return st;
@@ -376,7 +377,8 @@ dop_adapter_argument(const char *text, dop_arena *arena, dop_diag *diag, const c
     const char *colon = strrchr(text, ':');
     char *end = NULL;
     *out_scale = 1;
-    if (colon && colon > text && colon[1] && !dop_is_slash(colon[1]) && access(text, F_OK) != 0) { /* C:/FILE */
+    if (colon && colon > text && colon[1] && !dop_is_slash(colon[1]) &&
+        access(text, F_OK) != 0) { /* not a drive letter: C:/FILE */
         const double v = strtod(colon + 1, &end);
         if (*end || !isfinite(v) || fabs(v) > 1e6)
             return DOP_FAIL(diag, DOP_E_USAGE, "%s: expected FILE or FILE:SCALE with a number", text);

@@ -1,15 +1,14 @@
-/* Adapters of models that draw: one safetensors file with pairs for the U-Net and the text encoders, in the names of PEFT as diffusers
- * writes them ("unet.NAME.lora_A.weight"), in those that diffusers wrote before ("unet.NAME.lora.down.weight",
- * "unet.NAME.processor.to_q_lora.down.weight", "NAME.lora_linear_layer.down.weight"), or in those of kohya-ss's sd-scripts
- * ("lora_unet_NAME.lora_down.weight" with NAME joined by "_").  Formats: https://huggingface.co/docs/diffusers (section "Load adapters"),
- * https://github.com/kohya-ss/sd-scripts (networks/lora.py). */
+/* Adapters of diffusion models: one safetensors file with pairs for the U-Net and the text encoders.  Supported names: PEFT as written
+ * by diffusers ("unet.NAME.lora_A.weight"); older diffusers ("unet.NAME.lora.down.weight", "unet.NAME.processor.to_q_lora.down.weight",
+ * "NAME.lora_linear_layer.down.weight"); kohya-ss's sd-scripts ("lora_unet_NAME.lora_down.weight", with "_" for the dots in NAME).
+ * Formats: https://huggingface.co/docs/diffusers (section "Load adapters"), https://github.com/kohya-ss/sd-scripts (networks/lora.py). */
 #include "base/format/adapter_file.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The parts of tensors' names behind the module. */
+/* Suffixes of tensor names after the module. */
 static const struct {
     const char *name;
     size_t field;
@@ -28,9 +27,9 @@ static const struct {
     {".alpha", offsetof(dop_adapter_pair, alpha)},
 };
 
-/* Does a name end here: with nothing, ".weight", or the name of an adapter before that? */
+/* True if the name ends here, with ".weight", or with an adapter's name and ".weight". */
 static bool
-is_end(const char *rest)
+is_diffusers_name_end(const char *rest)
 {
     static const char weight[] = ".weight";
     const size_t n = strlen(rest), k = sizeof weight - 1;
@@ -39,10 +38,10 @@ is_end(const char *rest)
     return *rest == '.' && n > k && strcmp(rest + n - k, weight) == 0 && strcspn(rest + 1, ".") + 1 == n - k;
 }
 
-/* The module of a name of attention's own matrices in the first form of diffusers, "NAME.processor.to_out" or, of a text encoder,
- * "NAME.self_attn.to_out"; others are as they are. */
+/* Returns the module for a tensor name, converting the attention names of early diffusers versions ("NAME.processor.to_out", in text
+ * encoders "NAME.self_attn.to_out"). */
 static const char *
-module_of(const char *name, size_t len, dop_arena *arena)
+make_diffusers_module(const char *name, size_t len, dop_arena *arena)
 {
     static const struct {
         const char *was, *is;
@@ -75,13 +74,13 @@ read_alpha(const dop_st_tensor *t, dop_diag *diag, dop_adapter_matrix *out)
 }
 
 static dop_status
-add_tensor(const dop_st_tensor *t, dop_arena *arena, dop_diag *diag, dop_adapter_file *f)
+add_diffusers_tensor(const dop_st_tensor *t, dop_arena *arena, dop_diag *diag, dop_adapter_file *f)
 {
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         const char *at = strstr(t->name, ends[i].name);
-        if (!at || at == t->name || !is_end(at + strlen(ends[i].name)))
+        if (!at || at == t->name || !is_diffusers_name_end(at + strlen(ends[i].name)))
             continue;
-        const char *module = module_of(t->name, (size_t)(at - t->name), arena);
+        const char *module = make_diffusers_module(t->name, (size_t)(at - t->name), arena);
         dop_adapter_pair *p = NULL;
         if (!module)
             return DOP_NO_MEMORY(diag);
@@ -95,11 +94,11 @@ add_tensor(const dop_st_tensor *t, dop_arena *arena, dop_diag *diag, dop_adapter
                        t->name);
 }
 
-/* The configuration that diffusers writes into the metadata, "lora_adapter_metadata", for a part of the model: members "unet.r" and so
- * on.  *out_says: there is one. */
+/* Reads the configuration of one model part from the metadata "lora_adapter_metadata", whose members are "unet.r" and so on.
+ * *out_says: true if there is one. */
 static dop_status
-read_part(const json_t *root, const char *part, const char *path, dop_diag *diag, json_t **out_own,
-          dop_adapter_config *out, bool *out_says)
+read_part_config(const json_t *root, const char *part, const char *path, dop_diag *diag, json_t **out_own,
+                 dop_adapter_config *out, bool *out_says)
 {
     const size_t k = strlen(part);
     const char *key;
@@ -115,9 +114,9 @@ read_part(const json_t *root, const char *part, const char *path, dop_diag *diag
     return *out_says ? dop_adapter_read_config(own, path, diag, out) : DOP_OK;
 }
 
-/* Sets the scales of pairs: alpha / rank by the file's own alphas; else what the metadata says of the module's part; else 1. */
+/* Sets the scale of each pair: alpha / rank if the file has an alpha, otherwise by the metadata of the module's part, otherwise 1. */
 static dop_status
-set_scales(dop_adapter_file *f, const json_t *root, dop_diag *diag)
+set_diffusers_scales(dop_adapter_file *f, const json_t *root, dop_diag *diag)
 {
     static const char *const parts[] = {"unet", "text_encoder", "text_encoder_2"};
     enum { PARTS = sizeof parts / sizeof *parts };
@@ -126,7 +125,7 @@ set_scales(dop_adapter_file *f, const json_t *root, dop_diag *diag)
     bool says[PARTS] = {false};
     dop_status st = DOP_OK;
     for (size_t i = 0; i < PARTS; i++)
-        DOP_TRY(read_part(root, parts[i], f->path, diag, &own[i], &configs[i], &says[i]));
+        DOP_TRY(read_part_config(root, parts[i], f->path, diag, &own[i], &configs[i], &says[i]));
     for (uint32_t i = 0; i < f->n_pairs; i++) {
         dop_adapter_pair *p = &f->pairs[i];
         const size_t k = strcspn(p->module, ".");
@@ -161,9 +160,9 @@ dop_adapter_read_diffusers(const char *path, dop_arena *arena, dop_diag *diag, d
     if (said)
         DOP_TRY(dop_json_decode(said, strlen(said), &(dop_json_how){.path = path}, diag, &root));
     for (uint32_t i = 0; i < set.n; i++)
-        DOP_TRY(add_tensor(&set.tensors[i], arena, diag, out));
+        DOP_TRY(add_diffusers_tensor(&set.tensors[i], arena, diag, out));
     DOP_TRY(dop_adapter_join(out, diag));
-    DOP_TRY(set_scales(out, root, diag));
+    DOP_TRY(set_diffusers_scales(out, root, diag));
 error:
     json_decref(root);
     return st;

@@ -1,5 +1,5 @@
-/* GGUF adapters: general.type "adapter", tensors NAME.lora_a and NAME.lora_b.  Source: the GGUF specification, and the converter's
- * names (convert_lora_to_gguf). */
+/* GGUF adapters: general.type "adapter", tensors NAME.lora_a and NAME.lora_b.  Source: the GGUF specification and the converter
+ * (convert_lora_to_gguf). */
 #include "base/format/adapter_file.h"
 #include "base/format/gguf.h"
 
@@ -9,14 +9,14 @@
 enum { MAX_NAME = 200 };
 
 static bool
-says(const dop_gguf *g, const char *key, const char *value)
+gguf_key_equals(const dop_gguf *g, const char *key, const char *value)
 {
     dop_gguf_str s;
     return dop_gguf_string(dop_gguf_find(g, key), &s) && s.len == strlen(value) && memcmp(s.data, value, s.len) == 0;
 }
 
 static bool
-ends(const dop_gguf_str *name, const char *with, size_t *out_len)
+gguf_name_ends_with(const dop_gguf_str *name, const char *with, size_t *out_len)
 {
     const size_t n = strlen(with);
     const bool is = name->len > n && memcmp(name->data + name->len - n, with, n) == 0;
@@ -25,7 +25,7 @@ ends(const dop_gguf_str *name, const char *with, size_t *out_len)
 }
 
 static dop_status
-matrix_of(const dop_gguf *g, const dop_gguf_tensor *t, const char *name, dop_diag *diag, dop_adapter_matrix *out)
+make_gguf_matrix(const dop_gguf *g, const dop_gguf_tensor *t, const char *name, dop_diag *diag, dop_adapter_matrix *out)
 {
     static const struct {
         uint32_t gguf;
@@ -45,7 +45,8 @@ matrix_of(const dop_gguf *g, const dop_gguf_tensor *t, const char *name, dop_dia
 }
 
 static dop_status
-add_tensor(const dop_gguf *g, const dop_gguf_tensor *t, dop_arena *arena, dop_diag *diag, dop_adapter_file *f)
+add_gguf_adapter_tensor(const dop_gguf *g, const dop_gguf_tensor *t, dop_arena *arena, dop_diag *diag,
+                        dop_adapter_file *f)
 {
     size_t len = 0;
     const char *name =
@@ -55,8 +56,8 @@ add_tensor(const dop_gguf *g, const dop_gguf_tensor *t, dop_arena *arena, dop_di
                            (unsigned long long)t->name.len, MAX_NAME);
     if (!name)
         return DOP_NO_MEMORY(diag);
-    const bool is_a = ends(&t->name, ".lora_a", &len);
-    if (!is_a && !ends(&t->name, ".lora_b", &len))
+    const bool is_a = gguf_name_ends_with(&t->name, ".lora_a", &len);
+    if (!is_a && !gguf_name_ends_with(&t->name, ".lora_b", &len))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, g->path, "tensor %s is no part of a low-rank adapter (lora_a, lora_b)",
                            name);
     static const char weight[] = ".weight";
@@ -67,7 +68,7 @@ add_tensor(const dop_gguf *g, const dop_gguf_tensor *t, dop_arena *arena, dop_di
     if (st != DOP_OK)
         return st;
     p->embedding = strcmp(p->module, "token_embd") == 0;
-    return matrix_of(g, t, name, diag, is_a ? &p->a : &p->b);
+    return make_gguf_matrix(g, t, name, diag, is_a ? &p->a : &p->b);
 }
 
 dop_status
@@ -80,9 +81,9 @@ dop_adapter_read_gguf(const char *path, dop_arena *arena, dop_diag *diag, dop_ad
     if (st != DOP_OK)
         return st;
     *out = (dop_adapter_file){.path = path, .exact = true};
-    if (!says(&g, "general.type", "adapter"))
+    if (!gguf_key_equals(&g, "general.type", "adapter"))
         st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "this GGUF file is not an adapter (general.type)");
-    else if (!says(&g, "adapter.type", "lora"))
+    else if (!gguf_key_equals(&g, "adapter.type", "lora"))
         st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "this adapter is not a LoRA adapter (adapter.type)");
     if (st == DOP_OK && dop_gguf_string(dop_gguf_find(&g, "general.architecture"), &arch) &&
         !(out->arch = dop_arena_printf(arena, "%.*s", (int)(arch.len > 60 ? 60 : arch.len), arch.data)))
@@ -91,14 +92,14 @@ dop_adapter_read_gguf(const char *path, dop_arena *arena, dop_diag *diag, dop_ad
     if (kv && (!dop_gguf_f64(kv, 0, &alpha) || !isfinite(alpha) || fabs(alpha) > 1e6))
         st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "adapter.lora.alpha is not a number of sensible size");
     for (size_t i = 0; i < g.tensor_count && st == DOP_OK; i++)
-        st = add_tensor(&g, &g.tensors[i], arena, diag, out);
+        st = add_gguf_adapter_tensor(&g, &g.tensors[i], arena, diag, out);
     if (st == DOP_OK)
         st = dop_adapter_join(out, diag);
     for (uint32_t i = 0; i < out->n_pairs && st == DOP_OK; i++) {
-        const dop_adapter_pair *p = &out->pairs[i]; /* without alpha the product is not scaled */
+        const dop_adapter_pair *p = &out->pairs[i]; /* without alpha, the scale is 1 */
         out->pairs[i].scale = alpha != 0 && p->b.tensor && p->b.cols ? alpha / (double)p->b.cols : 1;
     }
-    out->map = g.map; /* its bytes are read later */
+    out->map = g.map; /* the pairs point into it */
     g.map = (dop_map){0};
     dop_gguf_close(&g);
     return st;

@@ -1,4 +1,4 @@
-/* Pairs of matrices: what the tensors of an adapter's file are, by the module that they change. */
+/* Pairs of matrices: groups the tensors of an adapter file by module. */
 #include "base/format/adapter_file.h"
 
 #include <stdlib.h>
@@ -26,9 +26,9 @@ compare_modules(const void *a, const void *b)
     return strcmp(((const dop_adapter_pair *)a)->module, ((const dop_adapter_pair *)b)->module);
 }
 
-/* Moves a matrix to the pair that has the others of its module. */
+/* Moves a matrix into the pair of its module. */
 static dop_status
-move(const dop_adapter_file *f, const dop_adapter_matrix *from, dop_adapter_matrix *to, dop_diag *diag)
+move_pair_matrix(const dop_adapter_file *f, const dop_adapter_matrix *from, dop_adapter_matrix *to, dop_diag *diag)
 {
     if (from->tensor && to->tensor)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, f->path, "tensors %s and %s are for one module", to->tensor,
@@ -51,11 +51,11 @@ dop_adapter_join(dop_adapter_file *f, dop_diag *diag)
             f->pairs[n++] = *p;
             continue;
         }
-        DOP_RETURN_IF_ERROR(move(f, &p->a, &to->a, diag));
-        DOP_RETURN_IF_ERROR(move(f, &p->b, &to->b, diag));
-        DOP_RETURN_IF_ERROR(move(f, &p->lengths, &to->lengths, diag));
-        DOP_RETURN_IF_ERROR(move(f, &p->whole, &to->whole, diag));
-        DOP_RETURN_IF_ERROR(move(f, &p->alpha, &to->alpha, diag));
+        DOP_RETURN_IF_ERROR(move_pair_matrix(f, &p->a, &to->a, diag));
+        DOP_RETURN_IF_ERROR(move_pair_matrix(f, &p->b, &to->b, diag));
+        DOP_RETURN_IF_ERROR(move_pair_matrix(f, &p->lengths, &to->lengths, diag));
+        DOP_RETURN_IF_ERROR(move_pair_matrix(f, &p->whole, &to->whole, diag));
+        DOP_RETURN_IF_ERROR(move_pair_matrix(f, &p->alpha, &to->alpha, diag));
         to->embedding |= p->embedding;
         to->turned |= p->turned;
     }
@@ -64,7 +64,7 @@ dop_adapter_join(dop_adapter_file *f, dop_diag *diag)
 }
 
 static uint16_t
-u16_at(const uint8_t *p)
+load_u16_le(const uint8_t *p)
 {
     return (uint16_t)(p[0] | p[1] << 8);
 }
@@ -79,11 +79,11 @@ dop_adapter_value(const dop_adapter_matrix *m, uint64_t i)
         memcpy(&v, m->data + 4 * i, sizeof v);
         return v;
     case DOP_ADAPTER_F16:
-        return dop_f16_to_f32(u16_at(m->data + 2 * i));
+        return dop_f16_to_f32(load_u16_le(m->data + 2 * i));
     case DOP_ADAPTER_BF16:
-        return dop_bf16_to_f32(u16_at(m->data + 2 * i));
+        return dop_bf16_to_f32(load_u16_le(m->data + 2 * i));
     default:
         block = m->data + i / 32 * 34;
-        return dop_f16_to_f32(u16_at(block)) * (float)(int8_t)block[2 + i % 32];
+        return dop_f16_to_f32(load_u16_le(block)) * (float)(int8_t)block[2 + i % 32];
     }
 }

@@ -10,11 +10,11 @@
 
 enum { MAX_PATTERN = 200, MAX_PATTERNS = 4096, MAX_MATCH_STEPS = 100000, MAX_MATCH_KIB = 1024 };
 
-/* Refuses what makes an adapter something else than a change of the model's matrices. */
+/* Fails for features that change more than the model's matrices. */
 static dop_status
-check_kind(const dop_json *j, const char *path, dop_diag *diag)
+check_peft_kind(const dop_json *j, const char *path, dop_diag *diag)
 {
-    /* Ways to begin that take what the pair begins with from the matrix.  An adapter saved so is a change of what is left then. */
+    /* Initializations that subtract the initial pair from the weights.  Such adapters apply to the remaining weights. */
     static const char *const subtracted[] = {"pissa", "olora", "corda", "loftq", "lora_ga"};
     static const char *const others[] = {"layer_replication", "alora_invocation_tokens", "alora_invocation_string"};
     const char *begun = json_string_value(dop_json_get(j, "init_lora_weights"));
@@ -58,7 +58,7 @@ dop_adapter_read_config(const json_t *root, const char *path, dop_diag *diag, do
     if (st == DOP_OK && bias)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "lora_bias is not supported: the adapter has biases of its own");
     if (st == DOP_OK)
-        st = check_kind(&j, path, diag);
+        st = check_peft_kind(&j, path, diag);
     c->ranks = st == DOP_OK ? dop_json_get(&j, "rank_pattern") : NULL;
     c->alphas = st == DOP_OK ? dop_json_get(&j, "alpha_pattern") : NULL;
     if ((c->ranks && !json_is_object(c->ranks)) || (c->alphas && !json_is_object(c->alphas)))
@@ -69,9 +69,9 @@ dop_adapter_read_config(const json_t *root, const char *path, dop_diag *diag, do
     return st;
 }
 
-/* Matches a module's name with an expression; *out_is: it does. */
+/* Matches a module name against a compiled pattern.  *out_is: true if it matches. */
 static dop_status
-match(const pcre2_code *code, const char *module, bool *out_is)
+match_module_pattern(const pcre2_code *code, const char *module, bool *out_is)
 {
     pcre2_match_data *data = pcre2_match_data_create(1, NULL);
     pcre2_match_context *limits = pcre2_match_context_create(NULL);
@@ -87,13 +87,13 @@ match(const pcre2_code *code, const char *module, bool *out_is)
     return n >= 0 || n == PCRE2_ERROR_NOMATCH ? DOP_OK : n == PCRE2_ERROR_NOMEMORY ? DOP_E_NOMEM : DOP_E_INPUT;
 }
 
-/* Does a pattern of the configuration match a module?  It is a regular expression for the end of the module's name from some dot on. */
+/* Matches a module name against a configuration pattern: a regular expression for a suffix of the name that starts after a dot. */
 static dop_status
-fits(const char *pattern, const char *module, bool *out_is)
+fits_peft_pattern(const char *pattern, const char *module, bool *out_is)
 {
     const size_t n = strlen(pattern), m = strlen(module);
     *out_is = m >= n && strcmp(module + m - n, pattern) == 0 && (m == n || module[m - n - 1] == '.');
-    if (*out_is || !strpbrk(pattern, "\\*+?[({|^$")) /* names alone are the usual case */
+    if (*out_is || !strpbrk(pattern, "\\*+?[({|^$")) /* usual case: a plain name */
         return DOP_OK;
     if (n > MAX_PATTERN || m > MAX_PATTERN * 4)
         return DOP_E_INPUT;
@@ -104,21 +104,22 @@ fits(const char *pattern, const char *module, bool *out_is)
     pcre2_code *code = pcre2_compile((PCRE2_SPTR)text, (size_t)len, 0, &error, &at, NULL);
     if (!code)
         return error == PCRE2_ERROR_HEAP_FAILED ? DOP_E_NOMEM : DOP_E_INPUT;
-    const dop_status st = match(code, module, out_is);
+    const dop_status st = match_module_pattern(code, module, out_is);
     pcre2_code_free(code);
     return st;
 }
 
-/* The number that the first fitting pattern gives a module. */
+/* Reads the number that the first matching pattern assigns to a module. */
 static dop_status
-look_up(const dop_adapter_config *c, const json_t *patterns, const char *module, dop_diag *diag, double *io_value)
+look_up_pattern_value(const dop_adapter_config *c, const json_t *patterns, const char *module, dop_diag *diag,
+                      double *io_value)
 {
     const char *pattern;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)patterns, pattern, value)
     {
         bool is = false;
-        const dop_status st = fits(pattern, module, &is);
+        const dop_status st = fits_peft_pattern(pattern, module, &is);
         if (st == DOP_E_NOMEM)
             return DOP_FAIL(diag, st, "out of host memory");
         if (st != DOP_OK)
@@ -137,9 +138,9 @@ dop_adapter_set_scale(const dop_adapter_config *c, dop_adapter_pair *p, dop_diag
 {
     double rank = c->r, alpha = c->alpha;
     const char *path = c->path;
-    dop_status st = look_up(c, c->ranks, p->module, diag, &rank);
+    dop_status st = look_up_pattern_value(c, c->ranks, p->module, diag, &rank);
     if (st == DOP_OK)
-        st = look_up(c, c->alphas, p->module, diag, &alpha);
+        st = look_up_pattern_value(c, c->alphas, p->module, diag, &alpha);
     if (st != DOP_OK)
         return st;
     if (!(rank >= 1))
@@ -166,7 +167,7 @@ dop_adapter_matrix_of(const dop_st_tensor *t, dop_diag *diag, dop_adapter_matrix
     if (t->rank > 1)
         out->rows = t->shape[0];
     for (uint32_t i = t->rank > 1; i < t->rank; i++)
-        out->cols *= t->shape[i]; /* which the tensor's bytes, in a file, are a multiple of */
+        out->cols *= t->shape[i]; /* no overflow: divides the tensor's byte count */
     if (dop_st_is(t, "F32"))
         out->type = DOP_ADAPTER_F32;
     else if (dop_st_is(t, "F16"))
@@ -179,10 +180,10 @@ dop_adapter_matrix_of(const dop_st_tensor *t, dop_diag *diag, dop_adapter_matrix
     return DOP_OK;
 }
 
-/* The parts of tensors' names behind the module.  A name may have the adapter's own name in it: "lora_A.default.weight". */
+/* Suffixes of tensor names after the module.  They may include the adapter's name: "lora_A.default.weight". */
 static const struct {
     const char *name;
-    bool of_name; /* an adapter's name may follow */
+    bool of_name; /* an adapter name may follow */
     size_t field;
     bool embedding;
 } kinds[] = {
@@ -195,9 +196,9 @@ static const struct {
     {".weight", false, offsetof(dop_adapter_pair, whole), false},
 };
 
-/* Does `rest` end a name: nothing, ".weight", or an adapter's name before these? */
+/* True if `rest` is empty, ".weight", or an adapter name before these. */
 static bool
-ends_name(const char *rest)
+is_peft_name_end(const char *rest)
 {
     if (*rest == 0 || strcmp(rest, ".weight") == 0)
         return true;
@@ -206,13 +207,13 @@ ends_name(const char *rest)
 }
 
 static dop_status
-add_tensor(const dop_st_tensor *t, dop_arena *arena, dop_diag *diag, dop_adapter_file *f)
+add_peft_tensor(const dop_st_tensor *t, dop_arena *arena, dop_diag *diag, dop_adapter_file *f)
 {
     static const char prefix[] = "base_model.model.";
     const char *name = strncmp(t->name, prefix, sizeof prefix - 1) == 0 ? t->name + sizeof prefix - 1 : t->name;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         const char *at = strstr(name, kinds[i].name), *rest = at ? at + strlen(kinds[i].name) : NULL;
-        if (!at || (kinds[i].of_name ? !ends_name(rest) : *rest != 0))
+        if (!at || (kinds[i].of_name ? !is_peft_name_end(rest) : *rest != 0))
             continue;
         dop_adapter_pair *p = NULL;
         dop_status st = dop_adapter_add(f, name, (size_t)(at - name), arena, diag, &p);
@@ -239,7 +240,7 @@ dop_adapter_read_peft(const char *weights, const char *config_path, dop_arena *a
     DOP_TRY(dop_map_open(weights, diag, &out->map));
     DOP_TRY(dop_st_parse(weights, &out->map, arena, diag, &set));
     for (uint32_t i = 0; i < set.n; i++)
-        DOP_TRY(add_tensor(&set.tensors[i], arena, diag, out));
+        DOP_TRY(add_peft_tensor(&set.tensors[i], arena, diag, out));
     DOP_TRY(dop_adapter_join(out, diag));
     for (uint32_t i = 0; i < out->n_pairs; i++)
         DOP_TRY(dop_adapter_set_scale(&c, &out->pairs[i], diag));

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Is the tensor the direction of a layer? */
+/* True if the tensor is a direction; *out_layer is its layer. */
 static bool
-layer_of(const dop_gguf_tensor *t, unsigned long *out_layer)
+parse_direction_layer(const dop_gguf_tensor *t, unsigned long *out_layer)
 {
     static const char prefix[] = "direction.";
     const size_t start = sizeof prefix - 1;
@@ -29,14 +29,14 @@ dop_control_is(const char *path)
     if (dop_gguf_open(path, NULL, &g) != DOP_OK)
         return false;
     for (size_t i = 0; i < g.tensor_count && !is; i++)
-        is = layer_of(&g.tensors[i], &layer);
+        is = parse_direction_layer(&g.tensors[i], &layer);
     dop_gguf_close(&g);
     return is;
 }
 
 static dop_status
-read_values(const dop_gguf *g, const dop_gguf_tensor *t, uint32_t width, unsigned long layer, float *out,
-            dop_diag *diag)
+read_direction_values(const dop_gguf *g, const dop_gguf_tensor *t, uint32_t width, unsigned long layer, float *out,
+                      dop_diag *diag)
 {
     if (t->type != 0 || t->dims[0] != width || t->dims[1] * t->dims[2] * t->dims[3] != 1)
         return DOP_FAIL_IN(
@@ -65,7 +65,7 @@ dop_control_read(const char *path, const dop_control_want *want, dop_arena *aren
         st = DOP_NO_MEMORY(diag);
     for (size_t i = 0; i < g.tensor_count && st == DOP_OK; i++) {
         unsigned long layer;
-        if (!layer_of(&g.tensors[i], &layer))
+        if (!parse_direction_layer(&g.tensors[i], &layer))
             continue;
         found++;
         if (layer >= want->layers)
@@ -74,7 +74,7 @@ dop_control_read(const char *path, const dop_control_want *want, dop_arena *aren
         if (st != DOP_OK || layer < want->first || layer > want->last)
             continue;
         float *values = dop_arena_alloc(arena, want->width * sizeof *values);
-        st = values ? read_values(&g, &g.tensors[i], want->width, layer, values, diag) : DOP_NO_MEMORY(diag);
+        st = values ? read_direction_values(&g, &g.tensors[i], want->width, layer, values, diag) : DOP_NO_MEMORY(diag);
         out->directions[out->n++] = (dop_control_direction){(uint32_t)layer, values};
     }
     if (st == DOP_OK && found == 0)

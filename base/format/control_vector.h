@@ -1,5 +1,5 @@
-/* Control vectors (representation engineering, https://arxiv.org/abs/2310.01405) as llama.cpp's tools make them: GGUF files with a
- * direction for each layer, "direction.N", which is added to the residual stream behind layer N. */
+/* Control vectors (representation engineering, https://arxiv.org/abs/2310.01405) as llama.cpp's tools make them: GGUF files with one
+ * tensor "direction.N" per layer, which is added to the residual stream after layer N. */
 #ifndef DOPPLER_BASE_FORMAT_CONTROL_VECTOR_H
 #define DOPPLER_BASE_FORMAT_CONTROL_VECTOR_H
 
@@ -12,20 +12,20 @@ typedef struct dop_control_direction {
 } dop_control_direction;
 
 typedef struct dop_control {
-    dop_control_direction *directions; /* of the layers that were asked for, in the file's order */
+    dop_control_direction *directions; /* directions of the requested layers, in file order */
     uint32_t n;
 } dop_control;
 
-/* The model that a control vector is for, and the layers behind which it is added. */
+/* Requirements on a control vector: the model's sizes, and the layers to read. */
 typedef struct dop_control_want {
-    uint32_t width;  /* values of a row of the residual stream */
-    uint32_t layers; /* of the model */
+    uint32_t width;  /* width of the residual stream */
+    uint32_t layers; /* number of layers of the model */
     uint32_t first, last;
 } dop_control_want;
 
-/* Is it a GGUF file with directions? */
+/* True if the file is GGUF with direction tensors. */
 bool dop_control_is(const char *path);
-/* Reads a control vector into the arena.  Errors are one line: it is of another model, damaged, not finite, or none at all. */
+/* Reads a control vector into the arena.  Fails with one line if it is of another model, damaged, not finite, or not a control vector. */
 dop_status dop_control_read(const char *path, const dop_control_want *want, dop_arena *arena, dop_diag *diag,
                             dop_control *out);
 

@@ -5,13 +5,13 @@
 #include <string.h>
 
 enum {
-    max_nesting = 4,    /* arrays in arrays */
-    max_name = 65535,   /* bytes of a key or tensor name */
-    min_kv = 8 + 4 + 1, /* bytes in the file: key length, type, smallest value */
+    max_nesting = 4,    /* maximum nesting of arrays */
+    max_name = 65535,   /* maximum bytes of a key or tensor name */
+    min_kv = 8 + 4 + 1, /* minimum bytes of an entry: key length, type, smallest value */
     min_tensor = 8 + 4 + 4 + 8,
 };
 
-/* ggml_type numbers with their blocks (ggml-common.h of ggml). */
+/* ggml_type numbers and their blocks (ggml-common.h of ggml). */
 static const struct {
     uint32_t type;
     dop_gguf_tensor_info info;
@@ -39,15 +39,15 @@ dop_gguf_tensor_type(uint32_t type, dop_gguf_tensor_info *out)
     return false;
 }
 
-/* Bytes of a value of fixed size, 0 for strings and arrays and unknown types. */
+/* Returns the bytes of a fixed-size value; 0 for strings, arrays and unknown types. */
 static uint32_t
-fixed_size(uint32_t type)
+gguf_fixed_size(uint32_t type)
 {
     static const uint8_t size[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
     return type < sizeof size ? size[type] : 0;
 }
 
-/* Reading position; every read is checked against the end of the file. */
+/* Read position; every read is checked against the end of the file. */
 typedef struct cursor {
     const uint8_t *data;
     uint64_t at, size;
@@ -56,64 +56,64 @@ typedef struct cursor {
 } cursor;
 
 static dop_status
-truncated(const cursor *c, const char *what)
+refuse_truncated_gguf(const cursor *c, const char *what)
 {
     return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path,
                        "the GGUF file ends inside %s (at byte %" PRIu64 "); it is damaged or incomplete", what, c->at);
 }
 
-/* Reads n bytes into *out; where the file ends too early, *out becomes zeros. */
+/* Reads n bytes into *out; zeroes *out if the file ends too early. */
 static dop_status
-read_bytes(cursor *c, const char *what, void *out, size_t n)
+read_gguf_bytes(cursor *c, const char *what, void *out, size_t n)
 {
     memset(out, 0, n);
     if (c->size - c->at < n)
-        return truncated(c, what);
+        return refuse_truncated_gguf(c, what);
     memcpy(out, c->data + c->at, n);
     c->at += n;
     return DOP_OK;
 }
 
 static dop_status
-read_u32(cursor *c, const char *what, uint32_t *out)
+read_gguf_u32(cursor *c, const char *what, uint32_t *out)
 {
-    return read_bytes(c, what, out, sizeof *out);
+    return read_gguf_bytes(c, what, out, sizeof *out);
 }
 
 static dop_status
-read_u64(cursor *c, const char *what, uint64_t *out)
+read_gguf_u64(cursor *c, const char *what, uint64_t *out)
 {
-    return read_bytes(c, what, out, sizeof *out);
+    return read_gguf_bytes(c, what, out, sizeof *out);
 }
 
 static dop_status
-read_str(cursor *c, const char *what, dop_gguf_str *out)
+read_gguf_string(cursor *c, const char *what, dop_gguf_str *out)
 {
     *out = (dop_gguf_str){"", 0};
-    dop_status st = read_u64(c, what, &out->len);
+    dop_status st = read_gguf_u64(c, what, &out->len);
     if (st != DOP_OK)
         return st;
     if (out->len > c->size - c->at)
-        return truncated(c, what);
+        return refuse_truncated_gguf(c, what);
     out->data = (const char *)c->data + c->at;
     c->at += out->len;
     return DOP_OK;
 }
 
 static int
-shown(dop_gguf_str s)
+gguf_shown_length(dop_gguf_str s)
 {
     return s.len > 100 ? 100 : (int)s.len;
 }
 
-/* Moves past `count` values of a type. */
+/* Skips `count` values of a type. */
 static dop_status
-skip_values(cursor *c, uint32_t type, uint64_t count, uint32_t depth)
+skip_gguf_values(cursor *c, uint32_t type, uint64_t count, uint32_t depth)
 {
-    uint32_t size = fixed_size(type);
+    uint32_t size = gguf_fixed_size(type);
     if (size) {
         if (count > (c->size - c->at) / size)
-            return truncated(c, "a metadata array");
+            return refuse_truncated_gguf(c, "a metadata array");
         c->at += count * size;
         return DOP_OK;
     }
@@ -122,19 +122,19 @@ skip_values(cursor *c, uint32_t type, uint64_t count, uint32_t depth)
                            c->at);
     if (depth >= max_nesting)
         return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "metadata arrays are nested more than %d deep", max_nesting);
-    for (uint64_t i = 0; i < count; i++) { /* every iteration reads at least 8 bytes of the file */
+    for (uint64_t i = 0; i < count; i++) { /* bounded: each iteration reads at least 8 bytes */
         dop_status st;
         if (type == DOP_GGUF_STRING) {
             dop_gguf_str s;
-            st = read_str(c, "a metadata string", &s);
+            st = read_gguf_string(c, "a metadata string", &s);
         } else {
             uint32_t elem = 0;
             uint64_t n = 0;
-            st = read_u32(c, "a metadata array", &elem);
+            st = read_gguf_u32(c, "a metadata array", &elem);
             if (st == DOP_OK)
-                st = read_u64(c, "a metadata array", &n);
+                st = read_gguf_u64(c, "a metadata array", &n);
             if (st == DOP_OK)
-                st = skip_values(c, elem, n, depth + 1);
+                st = skip_gguf_values(c, elem, n, depth + 1);
         }
         if (st != DOP_OK)
             return st;
@@ -143,76 +143,76 @@ skip_values(cursor *c, uint32_t type, uint64_t count, uint32_t depth)
 }
 
 static dop_status
-read_kv(cursor *c, dop_gguf_kv *kv)
+read_gguf_kv(cursor *c, dop_gguf_kv *kv)
 {
     uint32_t type = 0, elem = 0;
-    dop_status st = read_str(c, "a metadata key", &kv->key);
+    dop_status st = read_gguf_string(c, "a metadata key", &kv->key);
     if (st == DOP_OK && (kv->key.len == 0 || kv->key.len > max_name))
         return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "a metadata key has %" PRIu64 " bytes", kv->key.len);
-    if (st != DOP_OK || (st = read_u32(c, "a metadata type", &type)) != DOP_OK)
+    if (st != DOP_OK || (st = read_gguf_u32(c, "a metadata type", &type)) != DOP_OK)
         return st;
     kv->count = 1;
     elem = type;
-    if (type == DOP_GGUF_ARRAY && ((st = read_u32(c, "a metadata array", &elem)) != DOP_OK ||
-                                   (st = read_u64(c, "a metadata array", &kv->count)) != DOP_OK))
+    if (type == DOP_GGUF_ARRAY && ((st = read_gguf_u32(c, "a metadata array", &elem)) != DOP_OK ||
+                                   (st = read_gguf_u64(c, "a metadata array", &kv->count)) != DOP_OK))
         return st;
     kv->type = (dop_gguf_type)type;
     kv->elem = (dop_gguf_type)elem;
     kv->data = c->data + c->at;
     uint64_t start = c->at;
-    st = skip_values(c, elem, kv->count, 0);
+    st = skip_gguf_values(c, elem, kv->count, 0);
     kv->bytes = c->at - start;
     return st;
 }
 
 static dop_status
-tensor_size(const cursor *c, dop_gguf_tensor *t)
+compute_gguf_tensor_size(const cursor *c, dop_gguf_tensor *t)
 {
     dop_gguf_tensor_info info;
     uint64_t n = 1;
     if (!dop_gguf_tensor_type(t->type, &info))
         return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "tensor \"%.*s\" has the unknown type %" PRIu32,
-                           shown(t->name), t->name.data, t->type);
+                           gguf_shown_length(t->name), t->name.data, t->type);
     for (uint32_t i = 0; i < DOP_GGUF_MAX_DIMS; i++)
         if (t->dims[i] == 0 || !dop_mul_u64(n, t->dims[i], &n))
-            return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "tensor \"%.*s\" has an impossible shape", shown(t->name),
-                               t->name.data);
+            return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "tensor \"%.*s\" has an impossible shape",
+                               gguf_shown_length(t->name), t->name.data);
     if (t->dims[0] % info.block)
         return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path,
                            "tensor \"%.*s\" has rows of %" PRIu64 " elements, not a multiple of the %" PRIu32
                            " of a %s block",
-                           shown(t->name), t->name.data, t->dims[0], info.block, info.name);
+                           gguf_shown_length(t->name), t->name.data, t->dims[0], info.block, info.name);
     if (!dop_mul_u64(n / info.block, info.bytes, &t->bytes))
-        return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "tensor \"%.*s\" has an impossible shape", shown(t->name),
-                           t->name.data);
+        return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "tensor \"%.*s\" has an impossible shape",
+                           gguf_shown_length(t->name), t->name.data);
     return DOP_OK;
 }
 
 static dop_status
-read_tensor(cursor *c, dop_gguf_tensor *t)
+read_gguf_tensor(cursor *c, dop_gguf_tensor *t)
 {
-    dop_status st = read_str(c, "a tensor name", &t->name);
+    dop_status st = read_gguf_string(c, "a tensor name", &t->name);
     if (st == DOP_OK && (t->name.len == 0 || t->name.len > max_name))
         return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "a tensor name has %" PRIu64 " bytes", t->name.len);
-    if (st != DOP_OK || (st = read_u32(c, "a tensor description", &t->dims_count)) != DOP_OK)
+    if (st != DOP_OK || (st = read_gguf_u32(c, "a tensor description", &t->dims_count)) != DOP_OK)
         return st;
     if (t->dims_count > DOP_GGUF_MAX_DIMS)
         return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "tensor \"%.*s\" has %" PRIu32 " dimensions, more than %d",
-                           shown(t->name), t->name.data, t->dims_count, DOP_GGUF_MAX_DIMS);
+                           gguf_shown_length(t->name), t->name.data, t->dims_count, DOP_GGUF_MAX_DIMS);
     for (uint32_t i = 0; i < DOP_GGUF_MAX_DIMS; i++) {
         t->dims[i] = 1;
-        if (i < t->dims_count && (st = read_u64(c, "a tensor description", &t->dims[i])) != DOP_OK)
+        if (i < t->dims_count && (st = read_gguf_u64(c, "a tensor description", &t->dims[i])) != DOP_OK)
             return st;
     }
-    if ((st = read_u32(c, "a tensor description", &t->type)) != DOP_OK ||
-        (st = read_u64(c, "a tensor description", &t->offset)) != DOP_OK)
+    if ((st = read_gguf_u32(c, "a tensor description", &t->type)) != DOP_OK ||
+        (st = read_gguf_u64(c, "a tensor description", &t->offset)) != DOP_OK)
         return st;
-    return tensor_size(c, t);
+    return compute_gguf_tensor_size(c, t);
 }
 
-/* Turns the tensors' offsets into places in the file, once the start of the data is known. */
+/* Converts the tensors' offsets to file offsets, once the start of the data is known. */
 static dop_status
-place_tensors(const cursor *c, dop_gguf *g)
+place_gguf_tensors(const cursor *c, dop_gguf *g)
 {
     for (size_t i = 0; i < g->tensor_count; i++) {
         dop_gguf_tensor *t = &g->tensors[i];
@@ -220,26 +220,26 @@ place_tensors(const cursor *c, dop_gguf *g)
         if (t->offset % g->alignment)
             return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path,
                                "tensor \"%.*s\" is at offset %" PRIu64 ", not a multiple of the alignment %" PRIu64,
-                               shown(t->name), t->name.data, t->offset, g->alignment);
+                               gguf_shown_length(t->name), t->name.data, t->offset, g->alignment);
         if (!dop_add_u64(g->data_offset, t->offset, &start) || !dop_add_u64(start, t->bytes, &end) || end > c->size)
             return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path,
                                "tensor \"%.*s\" (%" PRIu64
                                " bytes) reaches beyond the end of the file; it is damaged or incomplete",
-                               shown(t->name), t->name.data, t->bytes);
+                               gguf_shown_length(t->name), t->name.data, t->bytes);
         t->offset = start;
     }
     return DOP_OK;
 }
 
 static int
-compare_names(const void *x, const void *y)
+compare_gguf_names(const void *x, const void *y)
 {
     const dop_gguf_str *a = *(const dop_gguf_str *const *)x, *b = *(const dop_gguf_str *const *)y;
     int r = memcmp(a->data, b->data, (size_t)(a->len < b->len ? a->len : b->len));
     return r ? r : a->len < b->len ? -1 : a->len > b->len;
 }
 
-/* Refuses two entries of one name: which of them counts would depend on the reader. */
+/* Fails if two entries have one name, because readers would differ in which one counts. */
 static dop_status
 check_unique(const cursor *c, const char *what, const void *rows, size_t count, size_t stride)
 {
@@ -247,32 +247,33 @@ check_unique(const cursor *c, const char *what, const void *rows, size_t count, 
     const dop_gguf_str **names = calloc(count + 1, sizeof *names);
     if (!names)
         return DOP_NO_MEMORY(c->diag);
-    for (size_t i = 0; i < count; i++) /* the name is the first member of both kinds of rows */
+    for (size_t i = 0; i < count; i++) /* the name is the first member of both row types */
         names[i] = (const dop_gguf_str *)(const void *)((const char *)rows + i * stride);
-    qsort(names, count, sizeof *names, compare_names);
+    qsort(names, count, sizeof *names, compare_gguf_names);
     for (size_t i = 1; i < count && st == DOP_OK; i++)
-        if (compare_names(&names[i - 1], &names[i]) == 0)
-            st = DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "%s \"%.*s\" is there twice", what, shown(*names[i]),
-                             names[i]->data);
+        if (compare_gguf_names(&names[i - 1], &names[i]) == 0)
+            st = DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "%s \"%.*s\" is there twice", what,
+                             gguf_shown_length(*names[i]), names[i]->data);
     free(names);
     return st;
 }
 
 static dop_status
-read_header(cursor *c, dop_gguf *g, uint64_t *tensors, uint64_t *kvs)
+read_gguf_header(cursor *c, dop_gguf *g, uint64_t *tensors, uint64_t *kvs)
 {
     dop_status st;
     if (c->size < 4 || memcmp(c->data, "GGUF", 4) != 0)
         return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "not a GGUF file");
     c->at = 4;
-    if ((st = read_u32(c, "its header", &g->version)) != DOP_OK)
+    if ((st = read_gguf_u32(c, "its header", &g->version)) != DOP_OK)
         return st;
     if (g->version == 0x02000000u || g->version == 0x03000000u)
         return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "big-endian GGUF files are not supported");
     if (g->version != 2 && g->version != 3)
         return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "GGUF version %" PRIu32 " is not supported (2 and 3 are)",
                            g->version);
-    if ((st = read_u64(c, "its header", tensors)) != DOP_OK || (st = read_u64(c, "its header", kvs)) != DOP_OK)
+    if ((st = read_gguf_u64(c, "its header", tensors)) != DOP_OK ||
+        (st = read_gguf_u64(c, "its header", kvs)) != DOP_OK)
         return st;
     if (*kvs > (c->size - c->at) / min_kv || *tensors > (c->size - c->at) / min_tensor)
         return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path,
@@ -283,10 +284,10 @@ read_header(cursor *c, dop_gguf *g, uint64_t *tensors, uint64_t *kvs)
 }
 
 static dop_status
-parse(cursor *c, dop_gguf *g)
+parse_gguf(cursor *c, dop_gguf *g)
 {
     uint64_t tensors = 0, kvs = 0;
-    dop_status st = read_header(c, g, &tensors, &kvs);
+    dop_status st = read_gguf_header(c, g, &tensors, &kvs);
     if (st != DOP_OK)
         return st;
     g->kvs = calloc((size_t)kvs + 1, sizeof *g->kvs);
@@ -294,10 +295,10 @@ parse(cursor *c, dop_gguf *g)
     if (!g->kvs || !g->tensors)
         return DOP_NO_MEMORY(c->diag);
     for (; g->kv_count < kvs; g->kv_count++)
-        if ((st = read_kv(c, &g->kvs[g->kv_count])) != DOP_OK)
+        if ((st = read_gguf_kv(c, &g->kvs[g->kv_count])) != DOP_OK)
             return st;
     for (; g->tensor_count < tensors; g->tensor_count++)
-        if ((st = read_tensor(c, &g->tensors[g->tensor_count])) != DOP_OK)
+        if ((st = read_gguf_tensor(c, &g->tensors[g->tensor_count])) != DOP_OK)
             return st;
     const dop_gguf_kv *align = dop_gguf_find(g, "general.alignment");
     g->alignment = 32;
@@ -308,7 +309,7 @@ parse(cursor *c, dop_gguf *g)
     if ((st = check_unique(c, "metadata key", g->kvs, g->kv_count, sizeof *g->kvs)) != DOP_OK ||
         (st = check_unique(c, "tensor", g->tensors, g->tensor_count, sizeof *g->tensors)) != DOP_OK)
         return st;
-    return place_tensors(c, g);
+    return place_gguf_tensors(c, g);
 }
 
 dop_status
@@ -317,7 +318,7 @@ dop_gguf_open_bytes(const char *path, const void *bytes, uint64_t size, dop_diag
     memset(out, 0, sizeof *out);
     cursor c = {.data = bytes, .size = size, .path = path, .diag = diag};
     out->path = path;
-    dop_status st = parse(&c, out);
+    dop_status st = parse_gguf(&c, out);
     if (st != DOP_OK)
         dop_gguf_close(out);
     return st;
@@ -349,7 +350,7 @@ dop_gguf_close(dop_gguf *g)
 }
 
 static bool
-named(dop_gguf_str s, const char *name, size_t n)
+gguf_name_equals(dop_gguf_str s, const char *name, size_t n)
 {
     return s.len == n && memcmp(s.data, name, n) == 0;
 }
@@ -359,7 +360,7 @@ dop_gguf_find(const dop_gguf *g, const char *key)
 {
     size_t n = strlen(key);
     for (size_t i = 0; i < g->kv_count; i++)
-        if (named(g->kvs[i].key, key, n))
+        if (gguf_name_equals(g->kvs[i].key, key, n))
             return &g->kvs[i];
     return NULL;
 }
@@ -369,22 +370,22 @@ dop_gguf_find_tensor(const dop_gguf *g, const char *name)
 {
     size_t n = strlen(name);
     for (size_t i = 0; i < g->tensor_count; i++)
-        if (named(g->tensors[i].name, name, n))
+        if (gguf_name_equals(g->tensors[i].name, name, n))
             return &g->tensors[i];
     return NULL;
 }
 
-/* Reads element `index` as sign and magnitude; false: its type is no integer. */
+/* Reads element `index` as sign and magnitude.  False if its type is not an integer. */
 static bool
-integer(const dop_gguf_kv *kv, uint64_t index, bool *negative, uint64_t *magnitude)
+read_gguf_integer(const dop_gguf_kv *kv, uint64_t index, bool *negative, uint64_t *magnitude)
 {
-    uint32_t size = kv ? fixed_size(kv->elem) : 0;
+    uint32_t size = kv ? gguf_fixed_size(kv->elem) : 0;
     if (!size || index >= kv->count || kv->elem == DOP_GGUF_F32 || kv->elem == DOP_GGUF_F64 ||
         kv->elem == DOP_GGUF_BOOL)
         return false;
     const uint8_t *p = kv->data + index * size;
     uint64_t v = 0;
-    memcpy(&v, p, size); /* the file and this machine are little-endian */
+    memcpy(&v, p, size); /* file and host are little-endian */
     bool is_signed =
         kv->elem == DOP_GGUF_I8 || kv->elem == DOP_GGUF_I16 || kv->elem == DOP_GGUF_I32 || kv->elem == DOP_GGUF_I64;
     *negative = is_signed && (p[size - 1] & 0x80u);
@@ -398,7 +399,7 @@ bool
 dop_gguf_u64(const dop_gguf_kv *kv, uint64_t index, uint64_t *out)
 {
     bool negative;
-    return integer(kv, index, &negative, out) && !negative;
+    return read_gguf_integer(kv, index, &negative, out) && !negative;
 }
 
 bool
@@ -406,7 +407,7 @@ dop_gguf_i64(const dop_gguf_kv *kv, uint64_t index, int64_t *out)
 {
     bool negative;
     uint64_t m;
-    if (!integer(kv, index, &negative, &m) || m > (uint64_t)INT64_MAX + negative)
+    if (!read_gguf_integer(kv, index, &negative, &m) || m > (uint64_t)INT64_MAX + negative)
         return false;
     *out = negative ? -(int64_t)(m - 1) - 1 : (int64_t)m;
     return true;
@@ -427,7 +428,7 @@ dop_gguf_f64(const dop_gguf_kv *kv, uint64_t index, double *out)
         memcpy(out, kv->data + index * 8, 8);
         return true;
     }
-    if (!integer(kv, index, &negative, &m))
+    if (!read_gguf_integer(kv, index, &negative, &m))
         return false;
     *out = negative ? -(double)m : (double)m;
     return true;
@@ -442,9 +443,9 @@ dop_gguf_bool(const dop_gguf_kv *kv, uint64_t index, bool *out)
     return true;
 }
 
-/* The string at p: its length is checked when the file is opened. */
+/* Returns the string at p, whose length was checked at opening. */
 static dop_gguf_str
-string_at(const uint8_t *p)
+load_gguf_string(const uint8_t *p)
 {
     dop_gguf_str s;
     memcpy(&s.len, p, 8);
@@ -457,7 +458,7 @@ dop_gguf_string(const dop_gguf_kv *kv, dop_gguf_str *out)
 {
     if (!kv || kv->type != DOP_GGUF_STRING)
         return false;
-    *out = string_at(kv->data);
+    *out = load_gguf_string(kv->data);
     return true;
 }
 
@@ -466,7 +467,7 @@ dop_gguf_next_string(const dop_gguf_kv *kv, uint64_t *cursor_bytes, dop_gguf_str
 {
     if (!kv || kv->type != DOP_GGUF_ARRAY || kv->elem != DOP_GGUF_STRING || *cursor_bytes >= kv->bytes)
         return false;
-    *out = string_at(kv->data + *cursor_bytes);
+    *out = load_gguf_string(kv->data + *cursor_bytes);
     *cursor_bytes += 8 + out->len;
     return true;
 }

@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The limit of the reference implementation: a longer header is damage, not a model. */
+/* MAX_HEADER is the limit of the reference implementation. */
 enum { MAX_HEADER = 100000000, MAX_TENSORS = 1000000, MAX_NAME = 512, MAX_SHARDS = 4096 };
 
-/* Every element type of the format, with its size in bits. */
+/* All element types of the format, with their sizes in bits. */
 static const struct {
     const char *name;
     uint32_t bits;
@@ -22,14 +22,14 @@ static const struct {
 };
 
 static int
-compare_names(const void *a, const void *b)
+compare_st_names(const void *a, const void *b)
 {
     return strcmp(((const dop_st_tensor *)a)->name, ((const dop_st_tensor *)b)->name);
 }
 
-/* Orders tensors by place, so that it is enough to check neighbours for overlap. */
+/* Orders tensors by address, so that checking neighbors suffices to find overlaps. */
 static int
-compare_places(const void *a, const void *b)
+compare_st_addresses(const void *a, const void *b)
 {
     const dop_st_tensor *x = a, *y = b;
     if (x->data != y->data)
@@ -40,7 +40,7 @@ compare_places(const void *a, const void *b)
 }
 
 static dop_status
-read_dtype(dop_json *j, const char *name, dop_st_tensor *t, uint32_t *out_bits)
+read_st_dtype(dop_json *j, const char *name, dop_st_tensor *t, uint32_t *out_bits)
 {
     const json_t *v = dop_json_get(j, "dtype");
     if (!json_is_string(v))
@@ -55,9 +55,9 @@ read_dtype(dop_json *j, const char *name, dop_st_tensor *t, uint32_t *out_bits)
     return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "tensor %s: unknown dtype \"%.32s\"", name, json_string_value(v));
 }
 
-/* Reads a tensor's shape, and the number of bytes that it takes with `bits` per value. */
+/* Reads a tensor's shape and computes its bytes with `bits` bits per value. */
 static dop_status
-read_shape(dop_json *j, const char *name, uint32_t bits, dop_st_tensor *t, uint64_t *out_bytes)
+read_st_shape(dop_json *j, const char *name, uint32_t bits, dop_st_tensor *t, uint64_t *out_bytes)
 {
     const json_t *v = dop_json_get(j, "shape");
     if (!json_is_array(v))
@@ -85,7 +85,7 @@ read_shape(dop_json *j, const char *name, uint32_t bits, dop_st_tensor *t, uint6
 }
 
 static dop_status
-read_range(dop_json *j, const char *name, uint64_t limit, uint64_t *out_begin, uint64_t *out_end)
+read_st_range(dop_json *j, const char *name, uint64_t limit, uint64_t *out_begin, uint64_t *out_end)
 {
     const json_t *v = dop_json_get(j, "data_offsets");
     const json_t *b = json_is_array(v) && json_array_size(v) == 2 ? json_array_get(v, 0) : NULL;
@@ -105,8 +105,8 @@ read_range(dop_json *j, const char *name, uint64_t limit, uint64_t *out_begin, u
 }
 
 static dop_status
-read_tensor(const char *path, const char *name, const json_t *entry, const uint8_t *base, uint64_t limit,
-            dop_diag *diag, dop_st_tensor *t)
+read_st_tensor(const char *path, const char *name, const json_t *entry, const uint8_t *base, uint64_t limit,
+               dop_diag *diag, dop_st_tensor *t)
 {
     dop_json j = {.object = entry, .path = path, .diag = diag};
     uint32_t bits = 0;
@@ -114,11 +114,11 @@ read_tensor(const char *path, const char *name, const json_t *entry, const uint8
     if (!json_is_object(entry))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "tensor %s: the header entry is %s, expected an object", name,
                            dop_json_kind(entry));
-    dop_status st = read_dtype(&j, name, t, &bits);
+    dop_status st = read_st_dtype(&j, name, t, &bits);
     if (st == DOP_OK)
-        st = read_shape(&j, name, bits, t, &bytes);
+        st = read_st_shape(&j, name, bits, t, &bytes);
     if (st == DOP_OK)
-        st = read_range(&j, name, limit, &begin, &end);
+        st = read_st_range(&j, name, limit, &begin, &end);
     if (st != DOP_OK)
         return st;
     if (end - begin != bytes) {
@@ -132,12 +132,12 @@ read_tensor(const char *path, const char *name, const json_t *entry, const uint8
     return DOP_OK;
 }
 
-/* Checks that tensors, which are sorted by place, do not overlap. */
+/* Sorts tensors by address and fails if any overlap. */
 static dop_status
 check_overlap(const char *path, dop_st_tensor *t, uint32_t n, dop_diag *diag)
 {
     const dop_st_tensor *last = NULL;
-    qsort(t, n, sizeof *t, compare_places);
+    qsort(t, n, sizeof *t, compare_st_addresses);
     for (uint32_t i = 0; i < n; i++) {
         if (t[i].bytes == 0)
             continue;
@@ -148,9 +148,9 @@ check_overlap(const char *path, dop_st_tensor *t, uint32_t n, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Finds the size of the header, and checks it. */
+/* Finds and checks the header size. */
 static dop_status
-find_header(const char *path, const dop_map *map, dop_diag *diag, uint64_t *out_size)
+find_st_header(const char *path, const dop_map *map, dop_diag *diag, uint64_t *out_size)
 {
     if (map->size < 8)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
@@ -173,11 +173,11 @@ find_header(const char *path, const dop_map *map, dop_diag *diag, uint64_t *out_
     return DOP_OK;
 }
 
-/* Reads the header, whose length is *out_bytes; the caller releases *out_root. */
+/* Parses the header; *out_bytes is its size.  The caller releases *out_root. */
 static dop_status
-read_header(const char *path, const dop_map *map, dop_diag *diag, uint64_t *out_bytes, json_t **out_root)
+read_st_header(const char *path, const dop_map *map, dop_diag *diag, uint64_t *out_bytes, json_t **out_root)
 {
-    DOP_RETURN_IF_ERROR(find_header(path, map, diag, out_bytes));
+    DOP_RETURN_IF_ERROR(find_st_header(path, map, diag, out_bytes));
     return dop_json_decode(map->data + 8, (size_t)*out_bytes, &(dop_json_how){.path = path, .flags = DOP_JSON_UNIQUE},
                            diag, out_root);
 }
@@ -189,7 +189,7 @@ dop_st_metadata(const char *path, const dop_map *map, const char *key, dop_arena
     json_t *root = NULL;
     uint64_t bytes = 0;
     *out_text = NULL;
-    dop_status st = read_header(path, map, diag, &bytes, &root);
+    dop_status st = read_st_header(path, map, diag, &bytes, &root);
     const char *text = json_string_value(json_object_get(json_object_get(root, "__metadata__"), key));
     if (text && !(*out_text = dop_arena_strdup(arena, text)))
         st = DOP_NO_MEMORY(diag);
@@ -203,7 +203,7 @@ dop_st_parse(const char *path, const dop_map *map, dop_arena *arena, dop_diag *d
     json_t *root = NULL;
     uint64_t header = 0;
     *out_set = (dop_st_set){0};
-    dop_status st = read_header(path, map, diag, &header, &root);
+    dop_status st = read_st_header(path, map, diag, &header, &root);
     if (st != DOP_OK)
         return st;
     size_t cap = json_object_size(root);
@@ -232,7 +232,7 @@ dop_st_parse(const char *path, const dop_map *map, dop_arena *arena, dop_diag *d
         dop_st_tensor *t = &list[n++];
         t->file = file;
         t->name = dop_arena_strdup(arena, name);
-        st = t->name ? read_tensor(path, name, entry, map->data + 8 + header, map->size - 8 - header, diag, t)
+        st = t->name ? read_st_tensor(path, name, entry, map->data + 8 + header, map->size - 8 - header, diag, t)
                      : DOP_NO_MEMORY(diag);
         if (st != DOP_OK)
             goto error;
@@ -240,7 +240,7 @@ dop_st_parse(const char *path, const dop_map *map, dop_arena *arena, dop_diag *d
     st = check_overlap(path, list, n, diag);
     if (st != DOP_OK)
         goto error;
-    qsort(list, n, sizeof *list, compare_names);
+    qsort(list, n, sizeof *list, compare_st_names);
     *out_set = (dop_st_set){list, n, NULL, file};
 error:
     json_decref(root);
@@ -251,7 +251,7 @@ const dop_st_tensor *
 dop_st_find(const dop_st_set *set, const char *name)
 {
     dop_st_tensor key = {.name = name};
-    return set->n ? bsearch(&key, set->tensors, set->n, sizeof key, compare_names) : NULL;
+    return set->n ? bsearch(&key, set->tensors, set->n, sizeof key, compare_st_names) : NULL;
 }
 
 const dop_st_tensor *
@@ -282,7 +282,7 @@ dop_st_shape_text(const dop_st_tensor *t, char *out, size_t size)
 /* ---- directories -------------------------------------------------------------------------------------------------- */
 
 typedef struct shard {
-    const char *file; /* as the index spells it */
+    const char *file; /* file name as in the index */
     dop_st_set set;
 } shard;
 
@@ -297,7 +297,7 @@ typedef struct opener {
 } opener;
 
 static dop_status
-open_file(opener *o, const char *file, dop_st_set *out_set)
+open_st_file(opener *o, const char *file, dop_st_set *out_set)
 {
     char *path = dop_arena_printf(o->arena, "%s/%s", o->dir, file);
     dop_map *maps = realloc(o->maps, (o->n_maps + 1) * sizeof *maps);
@@ -311,10 +311,9 @@ open_file(opener *o, const char *file, dop_st_set *out_set)
     return dop_st_parse(path, &maps[o->n_maps++], o->arena, o->diag, out_set);
 }
 
-/* Opens the shard that the index names, unless it is open.  Names with a slash are refused: they would lead out of the model's
- * directory. */
+/* Opens a shard named by the index, unless it is open.  Rejects names with a slash, which could leave the model's directory. */
 static dop_status
-open_shard(opener *o, const char *index_path, const char *tensor, const json_t *file, const shard **out)
+open_st_shard(opener *o, const char *index_path, const char *tensor, const json_t *file, const shard **out)
 {
     const char *name = json_string_value(file);
     if (!name)
@@ -334,13 +333,13 @@ open_shard(opener *o, const char *index_path, const char *tensor, const json_t *
         return DOP_NO_MEMORY(o->diag);
     o->shards = list;
     list[o->n_shards] = (shard){.file = name};
-    dop_status st = open_file(o, name, &list[o->n_shards].set);
+    dop_status st = open_st_file(o, name, &list[o->n_shards].set);
     *out = &list[o->n_shards++];
     return st;
 }
 
 static dop_status
-open_index(opener *o, const char *index_path, dop_st_set *out_set)
+open_st_index(opener *o, const char *index_path, dop_st_set *out_set)
 {
     json_t *root = NULL, *file = NULL;
     dop_json top, map;
@@ -361,11 +360,11 @@ open_index(opener *o, const char *index_path, dop_st_set *out_set)
         goto error;
     }
     uint32_t n = 0;
-    /* jansson keeps the file's order, so shards are opened in the order of the index: messages are deterministic. */
+    /* Jansson keeps the file's order; shards are opened in index order, so messages are deterministic. */
     json_object_foreach((json_t *)(uintptr_t)map.object, name, file)
     {
         const shard *s = NULL;
-        st = open_shard(o, index_path, name, file, &s);
+        st = open_st_shard(o, index_path, name, file, &s);
         if (st != DOP_OK)
             goto error;
         const dop_st_tensor *t = dop_st_find(&s->set, name);
@@ -375,14 +374,15 @@ open_index(opener *o, const char *index_path, dop_st_set *out_set)
         }
         list[n++] = *t;
     }
-    qsort(list, n, sizeof *list, compare_names);
+    qsort(list, n, sizeof *list, compare_st_names);
     *out_set = (dop_st_set){list, n, NULL, index_path};
 error:
     json_decref(root);
     return st;
 }
 
-/* A file that may be a model's weights, or a part of them: adapters and the makers' own form lie beside such files. */
+/* True for files that may be model weights or a shard.  Excludes adapters and consolidated weights, which are often in the directory,
+ * too. */
 static int
 is_weights(const struct dirent *entry)
 {
@@ -391,9 +391,9 @@ is_weights(const struct dirent *entry)
            strncmp(name, "consolidated", 12) != 0;
 }
 
-/* Are these, sorted by name, a model: all of its shards NAME-00001-of-0000N.safetensors, or one file of another name? */
+/* True if the sorted files are one model: all shards NAME-00001-of-0000N.safetensors, or a single other file. */
 static bool
-are_whole(struct dirent *const *files, uint32_t n)
+are_whole_model(struct dirent *const *files, uint32_t n)
 {
     static const char form[] = "-00001-of-00001.safetensors";
     const char *first = files[0]->d_name;
@@ -410,7 +410,7 @@ are_whole(struct dirent *const *files, uint32_t n)
     return all;
 }
 
-/* The tensors of all shards, each of which is in one. */
+/* Merges the tensors of all shards.  Fails if a tensor is in two shards. */
 static dop_status
 join_shards(opener *o, struct dirent *const *files, uint32_t n, dop_st_set *out_set)
 {
@@ -421,7 +421,7 @@ join_shards(opener *o, struct dirent *const *files, uint32_t n, dop_st_set *out_
     if (!sets)
         return DOP_NO_MEMORY(o->diag);
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
-        st = open_file(o, files[i]->d_name, &sets[i]);
+        st = open_st_file(o, files[i]->d_name, &sets[i]);
         all += sets[i].n;
     }
     if (st == DOP_OK && (all > MAX_TENSORS || !(list = dop_arena_alloc(o->arena, (all + 1) * sizeof *list))))
@@ -433,7 +433,7 @@ join_shards(opener *o, struct dirent *const *files, uint32_t n, dop_st_set *out_
     free(sets);
     if (st != DOP_OK)
         return st;
-    qsort(list, all, sizeof *list, compare_names);
+    qsort(list, all, sizeof *list, compare_st_names);
     for (uint64_t i = 1; i < all; i++)
         if (strcmp(list[i - 1].name, list[i].name) == 0)
             return DOP_FAIL_IN(o->diag, DOP_E_INPUT, list[i].file, "tensor %.200s is in another file here, too",
@@ -442,9 +442,9 @@ join_shards(opener *o, struct dirent *const *files, uint32_t n, dop_st_set *out_
     return DOP_OK;
 }
 
-/* Weights without an index: one file of any name, as some quantizers write, or all shards of a model. */
+/* Opens weights without an index: one file of any name, as some quantizers write, or all shards of a model. */
 static dop_status
-open_unnamed(opener *o, const char *stem, dop_st_set *out_set)
+open_unindexed_weights(opener *o, const char *stem, dop_st_set *out_set)
 {
     struct dirent **files = NULL;
     const int found = scandir(o->dir, &files, is_weights, alphasort);
@@ -452,10 +452,10 @@ open_unnamed(opener *o, const char *stem, dop_st_set *out_set)
     const char *why =
         n ? "the weights that are here are not those of one model: a part is missing, or there are several"
           : "other weight formats must be converted to safetensors first";
-    dop_status st = n == 0 || !are_whole(files, n)
+    dop_status st = n == 0 || !are_whole_model(files, n)
                         ? DOP_FAIL_IN(o->diag, DOP_E_INPUT, o->dir,
                                       "no %s.safetensors and no %s.safetensors.index.json here (%s)", stem, stem, why)
-                    : n == 1 ? open_file(o, files[0]->d_name, out_set)
+                    : n == 1 ? open_st_file(o, files[0]->d_name, out_set)
                              : join_shards(o, files, n, out_set);
     for (uint32_t i = 0; i < n; i++)
         free(files[i]);
@@ -476,11 +476,11 @@ dop_st_open_stem(const char *dir, const char *stem, dop_arena *arena, dop_diag *
     if (!name || !single || !index)
         st = DOP_NO_MEMORY(diag);
     else if (access(single, F_OK) == 0)
-        st = open_file(&o, name, out_set);
+        st = open_st_file(&o, name, out_set);
     else if (access(index, F_OK) == 0)
-        st = open_index(&o, index, out_set);
+        st = open_st_index(&o, index, out_set);
     else
-        st = open_unnamed(&o, stem, out_set);
+        st = open_unindexed_weights(&o, stem, out_set);
     if (st == DOP_OK && !(out_set->taken = dop_arena_alloc(arena, (out_set->n ? out_set->n : 1) * sizeof(bool))))
         st = DOP_NO_MEMORY(diag);
     free(o.shards);

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Digits of an integer that is kept as text: Python's own limit (sys.get_int_max_str_digits). */
+/* Maximum digits of a number; Python's limit (sys.get_int_max_str_digits). */
 enum { MAX_DIGITS = 4300 };
 
-/* Memory to charge for each value, container and member: about what Jansson 2.14 allocates. */
+/* Bytes charged per value, container and member: approximately what Jansson 2.14 allocates. */
 enum { VALUE_BYTES = 64, CONTAINER_BYTES = 192, MEMBER_BYTES = 96 };
 
 typedef struct parser {
@@ -19,7 +19,7 @@ typedef struct parser {
     size_t n, at;
     const dop_json_how *how;
     dop_diag *diag;
-    dop_buf text;     /* the unescaped text of the last string that had escapes */
+    dop_buf text;     /* unescaped text of the last string with escapes */
     uint64_t charged; /* bytes charged to the budget so far */
     json_t *open[DOP_JSON_MAX_DEPTH];
     size_t depth;
@@ -29,7 +29,7 @@ typedef struct parser {
 
 /* Quotes the input at an offset for an error message, in one printable line. */
 static void
-quote(const parser *p, size_t at, char out[64])
+quote_json_input(const parser *p, size_t at, char out[64])
 {
     size_t n = 0;
     if (at >= p->n) {
@@ -52,9 +52,9 @@ quote(const parser *p, size_t at, char out[64])
     memcpy(out + n, "'", 2);
 }
 
-static dop_status wrong(const parser *p, size_t at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static dop_status refuse_json(const parser *p, size_t at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 static dop_status
-wrong(const parser *p, size_t at, const char *fmt, ...)
+refuse_json(const parser *p, size_t at, const char *fmt, ...)
 {
     char what[160];
     long line = 1, column = 1;
@@ -74,22 +74,22 @@ wrong(const parser *p, size_t at, const char *fmt, ...)
 }
 
 static dop_status
-expected(const parser *p, const char *what)
+refuse_unexpected_json(const parser *p, const char *what)
 {
     char near[64];
-    quote(p, p->at, near);
-    return wrong(p, p->at, "%s expected %s", what, near);
+    quote_json_input(p, p->at, near);
+    return refuse_json(p, p->at, "%s expected %s", what, near);
 }
 
 static dop_status
-out_of_memory(const parser *p)
+refuse_json_memory(const parser *p)
 {
     return DOP_NO_MEMORY(p->diag);
 }
 
-/* Charges the reading of n bytes of text and `bytes` of memory. */
+/* Charges the budget for reading n bytes of text and for `bytes` of memory. */
 static dop_status
-charge(parser *p, size_t n, uint64_t bytes)
+charge_json(parser *p, size_t n, uint64_t bytes)
 {
     dop_budget *b = p->how->budget;
     if (!dop_budget_step(b, 1 + n / 16) || !dop_budget_take(b, bytes))
@@ -100,9 +100,9 @@ charge(parser *p, size_t n, uint64_t bytes)
 
 /* --- strings ------------------------------------------------------------------------------------------------------------------ */
 
-/* Reads the four hexadecimal digits of \u; UINT32_MAX: there are no four. */
+/* Reads the four hexadecimal digits of \u; UINT32_MAX: invalid. */
 static uint32_t
-hex4(const parser *p, size_t at)
+read_hex4(const parser *p, size_t at)
 {
     uint32_t v = 0;
     for (size_t i = 0; i < 4; i++) {
@@ -114,7 +114,7 @@ hex4(const parser *p, size_t at)
     return v;
 }
 
-/* Reads the escape sequence at a backslash. */
+/* Reads the escape sequence at a backslash into p->text. */
 static dop_status
 read_escape(parser *p)
 {
@@ -125,12 +125,12 @@ read_escape(parser *p)
         p->at += 2;
         return DOP_OK;
     }
-    uint32_t cp = c == 'u' ? hex4(p, p->at + 2) : UINT32_MAX;
+    uint32_t cp = c == 'u' ? read_hex4(p, p->at + 2) : UINT32_MAX;
     if (cp == UINT32_MAX)
-        return wrong(p, p->at, "invalid escape in a string");
+        return refuse_json(p, p->at, "invalid escape in a string");
     p->at += 6;
     if (cp >= 0xd800 && cp < 0xdc00 && p->n - p->at >= 6 && p->s[p->at] == '\\' && p->s[p->at + 1] == 'u') {
-        const uint32_t low = hex4(p, p->at + 2);
+        const uint32_t low = read_hex4(p, p->at + 2);
         if (low >= 0xdc00 && low < 0xe000) {
             cp = 0x10000 + ((cp - 0xd800) << 10) + (low - 0xdc00);
             p->at += 6;
@@ -141,9 +141,9 @@ read_escape(parser *p)
     return DOP_OK;
 }
 
-/* Reads the string at a quotation mark; *out_s lasts until the next string is read. */
+/* Reads the string at a quotation mark.  *out_s is valid until the next string is read. */
 static dop_status
-read_string(parser *p, const char **out_s, size_t *out_n)
+read_json_string(parser *p, const char **out_s, size_t *out_n)
 {
     const size_t open = p->at;
     bool plain = true;
@@ -153,11 +153,11 @@ read_string(parser *p, const char **out_s, size_t *out_n)
             p->at++;
         const size_t len = p->at - from, good = dop_utf8_check(p->s + from, len);
         if (good < len)
-            return wrong(p, from + good, "the byte 0x%02x is not UTF-8", (unsigned char)p->s[from + good]);
+            return refuse_json(p, from + good, "the byte 0x%02x is not UTF-8", (unsigned char)p->s[from + good]);
         if (p->at >= p->n)
-            return wrong(p, open, "a string without end");
+            return refuse_json(p, open, "a string without end");
         if ((unsigned char)p->s[p->at] < 0x20)
-            return wrong(p, p->at, "control character 0x%02x in a string", (unsigned char)p->s[p->at]);
+            return refuse_json(p, p->at, "control character 0x%02x in a string", (unsigned char)p->s[p->at]);
         const bool end = p->s[p->at] == '"';
         if (end && plain) {
             *out_s = p->s + from;
@@ -177,7 +177,7 @@ read_string(parser *p, const char **out_s, size_t *out_n)
         from = p->at;
     }
     p->at++;
-    return p->text.failed ? out_of_memory(p) : DOP_OK;
+    return p->text.failed ? refuse_json_memory(p) : DOP_OK;
 }
 
 /* --- numbers ------------------------------------------------------------------------------------------------------------------ */
@@ -190,9 +190,9 @@ skip_digits(const parser *p, size_t at)
     return at;
 }
 
-/* The end of the number at an offset (RFC 8259, section 6); 0: there is none. */
+/* Returns the end of the number at an offset (RFC 8259, section 6); 0: not a number. */
 static size_t
-number_end(const parser *p, size_t at, bool *out_real)
+find_number_end(const parser *p, size_t at, bool *out_real)
 {
     const char *s = p->s;
     *out_real = false;
@@ -214,9 +214,9 @@ number_end(const parser *p, size_t at, bool *out_real)
     return end;
 }
 
-/* Makes the value of a number from its text of n bytes: a number of Jansson or, where none can hold it, an object with the digits. */
+/* Creates a number value from its text of n bytes.  Numbers without a Jansson value become objects with the digits. */
 static json_t *
-number_value(const char *text, size_t n, bool real, bool exact)
+make_number_value(const char *text, size_t n, bool real, bool exact)
 {
     char *end;
     errno = 0;
@@ -236,63 +236,63 @@ number_value(const char *text, size_t n, bool real, bool exact)
 }
 
 static dop_status
-read_number(parser *p, json_t **out)
+read_json_number(parser *p, json_t **out)
 {
     bool real;
-    const size_t from = p->at, end = number_end(p, from, &real), n = end - from;
+    const size_t from = p->at, end = find_number_end(p, from, &real), n = end - from;
     char few[64], *text = few;
     if (end == 0)
-        return expected(p, "a value");
+        return refuse_unexpected_json(p, "a value");
     if (n > MAX_DIGITS)
-        return wrong(p, from, "a number of %zu digits, at most %d are read", n, MAX_DIGITS);
+        return refuse_json(p, from, "a number of %zu digits, at most %d are read", n, MAX_DIGITS);
     if (n >= sizeof few && !(text = malloc(n + 1)))
-        return out_of_memory(p);
+        return refuse_json_memory(p);
     memcpy(text, p->s + from, n);
     text[n] = 0;
-    *out = number_value(text, n, real, (p->how->flags & DOP_JSON_EXACT) != 0);
+    *out = make_number_value(text, n, real, (p->how->flags & DOP_JSON_EXACT) != 0);
     if (text != few)
         free(text);
     p->at = end;
-    return *out ? charge(p, n, VALUE_BYTES) : out_of_memory(p);
+    return *out ? charge_json(p, n, VALUE_BYTES) : refuse_json_memory(p);
 }
 
 /* --- values ------------------------------------------------------------------------------------------------------------------- */
 
 static void
-skip_space(parser *p)
+skip_json_space(parser *p)
 {
     while (p->at < p->n && (p->s[p->at] == ' ' || p->s[p->at] == '\n' || p->s[p->at] == '\r' || p->s[p->at] == '\t'))
         p->at++;
 }
 
 static bool
-word_is(const parser *p, const char *word)
+json_word_is(const parser *p, const char *word)
 {
     const size_t n = strlen(word);
     return p->n - p->at >= n && memcmp(p->s + p->at, word, n) == 0;
 }
 
-/* Reads true, false, null or a number; also the words NaN, Infinity and -Infinity, which Python writes although JSON lacks them. */
+/* Reads true, false, null or a number; also NaN, Infinity and -Infinity, as Python writes them. */
 static dop_status
-read_word(parser *p, json_t **out)
+read_json_word(parser *p, json_t **out)
 {
     static const char *const words[] = {"true", "false", "null", "Infinity", "-Infinity", "NaN"};
     size_t i = 0;
-    while (i < sizeof words / sizeof *words && !word_is(p, words[i]))
+    while (i < sizeof words / sizeof *words && !json_word_is(p, words[i]))
         i++;
     if (i == sizeof words / sizeof *words)
-        return read_number(p, out);
+        return read_json_number(p, out);
     *out = i == 0   ? json_true()
            : i == 1 ? json_false()
            : i == 2 ? json_null()
                     : dop_json_kept_number(words[i], strlen(words[i]));
     p->at += strlen(words[i]);
-    return *out ? charge(p, 1, i < 3 ? 0 : CONTAINER_BYTES) : out_of_memory(p);
+    return *out ? charge_json(p, 1, i < 3 ? 0 : CONTAINER_BYTES) : refuse_json_memory(p);
 }
 
-/* Reads a value; of an array or object only the opening bracket, after which the container is the innermost open one. */
+/* Reads a value.  For an array or object it reads only the opening bracket and pushes the container on the stack p->open. */
 static dop_status
-read_value(parser *p, json_t **out)
+read_json_value(parser *p, json_t **out)
 {
     const char c = p->at < p->n ? p->s[p->at] : 0;
     const char *s;
@@ -300,35 +300,35 @@ read_value(parser *p, json_t **out)
     dop_status st = DOP_OK;
     *out = NULL;
     if (c == '"') {
-        if ((st = read_string(p, &s, &n)) != DOP_OK || (st = charge(p, n, VALUE_BYTES + n)) != DOP_OK)
+        if ((st = read_json_string(p, &s, &n)) != DOP_OK || (st = charge_json(p, n, VALUE_BYTES + n)) != DOP_OK)
             return st;
         *out = json_stringn_nocheck(s, n);
     } else if (c == '{' || c == '[') {
         if (p->depth == DOP_JSON_MAX_DEPTH)
-            return wrong(p, p->at, "nested more than %d deep", DOP_JSON_MAX_DEPTH);
-        if ((st = charge(p, 1, CONTAINER_BYTES)) != DOP_OK)
+            return refuse_json(p, p->at, "nested more than %d deep", DOP_JSON_MAX_DEPTH);
+        if ((st = charge_json(p, 1, CONTAINER_BYTES)) != DOP_OK)
             return st;
         *out = c == '{' ? json_object() : json_array();
         p->at++;
         if (*out)
             p->open[p->depth++] = *out;
     } else {
-        return read_word(p, out);
+        return read_json_word(p, out);
     }
-    return *out ? DOP_OK : out_of_memory(p);
+    return *out ? DOP_OK : refuse_json_memory(p);
 }
 
 static dop_status
-twice(const parser *p, size_t at)
+refuse_duplicate_name(const parser *p, size_t at)
 {
     char near[64];
-    quote(p, at + 1, near);
-    return wrong(p, at, "a name comes twice in an object, %s", near);
+    quote_json_input(p, at + 1, near);
+    return refuse_json(p, at, "a name comes twice in an object, %s", near);
 }
 
-/* Reads a member of the innermost open object: its name, the colon, and its value as far as read_value() goes. */
+/* Reads a member of the innermost open object: name, colon, and value (as far as read_json_value() goes). */
 static dop_status
-read_member(parser *p, json_t *object)
+read_json_member(parser *p, json_t *object)
 {
     const size_t at = p->at;
     const char *s;
@@ -336,36 +336,36 @@ read_member(parser *p, json_t *object)
     size_t n;
     json_t *value = NULL;
     if (p->at >= p->n || p->s[p->at] != '"')
-        return expected(p, json_object_size(object) ? "a name in quotes" : "a name in quotes or '}'");
-    dop_status st = read_string(p, &s, &n);
-    if (st != DOP_OK || (st = charge(p, n, MEMBER_BYTES + n)) != DOP_OK)
+        return refuse_unexpected_json(p, json_object_size(object) ? "a name in quotes" : "a name in quotes or '}'");
+    dop_status st = read_json_string(p, &s, &n);
+    if (st != DOP_OK || (st = charge_json(p, n, MEMBER_BYTES + n)) != DOP_OK)
         return st;
     if ((p->how->flags & DOP_JSON_UNIQUE) && json_object_getn(object, s, n))
-        return twice(p, at);
-    skip_space(p);
+        return refuse_duplicate_name(p, at);
+    skip_json_space(p);
     if (p->at >= p->n || p->s[p->at] != ':')
-        return expected(p, "':'");
+        return refuse_unexpected_json(p, "':'");
     p->at++;
-    skip_space(p);
-    if (!(name = malloc(n + 1))) /* the value may be a string with escapes, too */
-        return out_of_memory(p);
+    skip_json_space(p);
+    if (!(name = malloc(n + 1))) /* copied, because reading the value may overwrite p->text */
+        return refuse_json_memory(p);
     memcpy(name, s, n);
-    if ((st = read_value(p, &value)) == DOP_OK && json_object_setn_new_nocheck(object, name, n, value) != 0)
-        st = out_of_memory(p);
+    if ((st = read_json_value(p, &value)) == DOP_OK && json_object_setn_new_nocheck(object, name, n, value) != 0)
+        st = refuse_json_memory(p);
     free(name);
     return st;
 }
 
-/* Continues behind a value: reads commas, further members and closing brackets until the outermost value is complete. */
+/* Continues after a value: reads commas, further members and closing brackets until the outermost value is complete. */
 static dop_status
-read_members(parser *p)
+read_json_members(parser *p)
 {
     dop_status st = DOP_OK;
     for (bool first = true; p->depth > 0 && st == DOP_OK;) {
         json_t *in = p->open[p->depth - 1], *value;
         const bool object = json_is_object(in);
         const size_t open = p->depth;
-        skip_space(p);
+        skip_json_space(p);
         if (p->at < p->n && p->s[p->at] == (object ? '}' : ']')) {
             p->at++;
             p->depth--;
@@ -374,38 +374,38 @@ read_members(parser *p)
         }
         if (!first) {
             if (p->at >= p->n || p->s[p->at] != ',')
-                return expected(p, object ? "',' or '}'" : "',' or ']'");
+                return refuse_unexpected_json(p, object ? "',' or '}'" : "',' or ']'");
             p->at++;
-            skip_space(p);
+            skip_json_space(p);
         }
         if (object)
-            st = read_member(p, in);
-        else if ((st = read_value(p, &value)) == DOP_OK && json_array_append_new(in, value) != 0)
-            st = out_of_memory(p);
+            st = read_json_member(p, in);
+        else if ((st = read_json_value(p, &value)) == DOP_OK && json_array_append_new(in, value) != 0)
+            st = refuse_json_memory(p);
         first = p->depth > open;
     }
     return st;
 }
 
 static dop_status
-read_text(parser *p, json_t **out)
+read_json_text(parser *p, json_t **out)
 {
     if (p->n - p->at >= 2 && (memcmp(p->s + p->at, "\xff\xfe", 2) == 0 || memcmp(p->s + p->at, "\xfe\xff", 2) == 0))
-        return wrong(p, p->at, "the text is UTF-16; JSON is UTF-8");
-    if (word_is(p, "\xef\xbb\xbf"))
+        return refuse_json(p, p->at, "the text is UTF-16; JSON is UTF-8");
+    if (json_word_is(p, "\xef\xbb\xbf"))
         p->at += 3;
-    skip_space(p);
+    skip_json_space(p);
     if (p->at >= p->n)
-        return wrong(p, p->at, p->n ? "there is no value" : "it is empty");
-    dop_status st = read_value(p, out);
-    if (st != DOP_OK || (st = read_members(p)) != DOP_OK)
+        return refuse_json(p, p->at, p->n ? "there is no value" : "it is empty");
+    dop_status st = read_json_value(p, out);
+    if (st != DOP_OK || (st = read_json_members(p)) != DOP_OK)
         return st;
     if (p->how->end) {
         *p->how->end = p->at;
         return DOP_OK;
     }
-    skip_space(p);
-    return p->at < p->n ? expected(p, "the end") : DOP_OK;
+    skip_json_space(p);
+    return p->at < p->n ? refuse_unexpected_json(p, "the end") : DOP_OK;
 }
 
 dop_status
@@ -414,7 +414,7 @@ dop_json_decode(const void *text, size_t n, const dop_json_how *how, dop_diag *d
     static const dop_json_how plain = {0};
     parser p = {.s = text ? text : "", .n = text ? n : 0, .how = how ? how : &plain, .diag = diag};
     *out_value = NULL;
-    dop_status st = read_text(&p, out_value);
+    dop_status st = read_json_text(&p, out_value);
     dop_buf_finish(&p.text);
     if (st != DOP_OK) {
         dop_budget_give(p.how->budget, p.charged);

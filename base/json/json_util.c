@@ -46,11 +46,11 @@ dop_json_has(const dop_json *j, const char *key)
 }
 
 static const json_t *
-member(const dop_json *j, const char *key)
+find_json_member(const dop_json *j, const char *key)
 {
     const json_t *at = j->object, *v = at ? json_object_get(at, key) : NULL;
     for (const char *dot; at && !v && (dot = strchr(key, '.'));
-         key = dot + 1) { /* "attn_config.clip_qkv" names a member of a nested object */
+         key = dot + 1) { /* nested name: "attn_config.clip_qkv" */
         char outer[64];
         snprintf(outer, sizeof outer, "%.*s", (int)(dot - key), key);
         at = json_object_get(at, outer);
@@ -62,26 +62,26 @@ member(const dop_json *j, const char *key)
 const json_t *
 dop_json_get(const dop_json *j, const char *key)
 {
-    const json_t *v = member(j, key);
+    const json_t *v = find_json_member(j, key);
     return json_is_null(v) ? NULL : v;
 }
 
 bool
 dop_json_is_null(const dop_json *j, const char *key)
 {
-    return json_is_null(member(j, key));
+    return json_is_null(find_json_member(j, key));
 }
 
-/* Is a value a whole number?  A real may be one: Python writes a computed integer as 4096.0, and integers beyond 64 bits are read as
- * reals. */
+/* True if the value is a whole number.  Reals count, too: Python writes computed integers as 4096.0, and integers beyond 64 bits are
+ * parsed as reals. */
 static bool
-is_whole(const json_t *v)
+is_whole_number(const json_t *v)
 {
     return json_is_integer(v) || (json_is_real(v) && floor(json_real_value(v)) == json_real_value(v));
 }
 
 static dop_status
-wrong_kind(const dop_json *j, const char *key, const json_t *v, const char *expected)
+refuse_json_kind(const dop_json *j, const char *key, const json_t *v, const char *expected)
 {
     return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%s%s is %s, expected %s", j->where, key, dop_json_kind(v),
                        expected);
@@ -95,7 +95,7 @@ dop_json_sub(const dop_json *j, const char *key, dop_json *out)
     snprintf(out->where, sizeof out->where, "%.40s%.40s.", j->where, key);
     if (v && !json_is_object(v)) {
         out->object = NULL;
-        return wrong_kind(j, key, v, "an object");
+        return refuse_json_kind(j, key, v, "an object");
     }
     return DOP_OK;
 }
@@ -113,8 +113,8 @@ dop_json_u32_or(const dop_json *j, const char *key, uint32_t min, uint32_t max, 
     *out = otherwise;
     if (!v)
         return DOP_OK;
-    if (!is_whole(v))
-        return wrong_kind(j, key, v, "an integer");
+    if (!is_whole_number(v))
+        return refuse_json_kind(j, key, v, "an integer");
     double n = json_number_value(v);
     if (n < (double)min || n > (double)max)
         return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%s%s is %.17g, expected %u to %u", j->where, key, n, min,
@@ -137,7 +137,7 @@ dop_json_u64(const dop_json *j, const char *key, uint64_t min, uint64_t max, uin
     if (!v)
         return dop_json_missing(j, key);
     if (!json_is_integer(v))
-        return wrong_kind(j, key, v, "an integer");
+        return refuse_json_kind(j, key, v, "an integer");
     json_int_t n = json_integer_value(v);
     if (n < 0 || (uint64_t)n < min || (uint64_t)n > max)
         return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%s%s is %lld, expected %llu to %llu", j->where, key,
@@ -158,7 +158,7 @@ dop_json_ids(const dop_json *j, const char *key, uint32_t vocab, uint32_t max_id
                            n, max_ids);
     for (size_t i = 0; i < n; i++) {
         const json_t *e = list ? json_array_get(v, i) : v;
-        if (!is_whole(e) || json_number_value(e) < -1)
+        if (!is_whole_number(e) || json_number_value(e) < -1)
             return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%s%s is not a token id or a list of token ids", j->where,
                                key);
         if (json_number_value(e) >= 0 && json_number_value(e) < (double)vocab)
@@ -168,11 +168,11 @@ dop_json_ids(const dop_json *j, const char *key, uint32_t vocab, uint32_t max_id
 }
 
 static dop_status
-number_in(const dop_json *j, const char *key, const json_t *v, double min, double max, double *out)
+read_number_in_range(const dop_json *j, const char *key, const json_t *v, double min, double max, double *out)
 {
     double f;
     if (!dop_json_number(v, &f))
-        return wrong_kind(j, key, v, "a number");
+        return refuse_json_kind(j, key, v, "a number");
     if (!(f >= min && f <= max))
         return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%s%s is %g, expected %g to %g", j->where, key, f, min, max);
     *out = f;
@@ -184,7 +184,7 @@ dop_json_f64_or(const dop_json *j, const char *key, double min, double max, doub
 {
     const json_t *v = dop_json_get(j, key);
     *out = otherwise;
-    return v ? number_in(j, key, v, min, max, out) : DOP_OK;
+    return v ? read_number_in_range(j, key, v, min, max, out) : DOP_OK;
 }
 
 dop_status
@@ -201,7 +201,7 @@ dop_json_bool_or(const dop_json *j, const char *key, bool otherwise, bool *out)
     if (!v)
         return DOP_OK;
     if (!json_is_boolean(v))
-        return wrong_kind(j, key, v, "true or false");
+        return refuse_json_kind(j, key, v, "true or false");
     *out = json_is_true(v);
     return DOP_OK;
 }
@@ -214,7 +214,7 @@ dop_json_str_or(const dop_json *j, const char *key, const char *otherwise, const
     if (!v)
         return DOP_OK;
     if (!json_is_string(v))
-        return wrong_kind(j, key, v, "a string");
+        return refuse_json_kind(j, key, v, "a string");
     *out = json_string_value(v);
     return DOP_OK;
 }
@@ -229,7 +229,7 @@ dop_json_f64_list(const dop_json *j, const char *key, double min, double max, do
     if (!v)
         return DOP_OK;
     if (!json_is_array(v))
-        return wrong_kind(j, key, v, "a list of numbers");
+        return refuse_json_kind(j, key, v, "a list of numbers");
     size_t n = json_array_size(v);
     if (n > 65536)
         return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%s%s has %zu entries, expected at most 65536", j->where, key,
@@ -240,7 +240,7 @@ dop_json_f64_list(const dop_json *j, const char *key, double min, double max, do
     for (size_t i = 0; i < n; i++) {
         char item[96];
         snprintf(item, sizeof item, "%.64s[%zu]", key, i);
-        dop_status st = number_in(j, item, json_array_get(v, i), min, max, &list[i]);
+        dop_status st = read_number_in_range(j, item, json_array_get(v, i), min, max, &list[i]);
         if (st != DOP_OK)
             return st;
     }

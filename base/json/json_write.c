@@ -1,4 +1,4 @@
-/* Numbers that Jansson has no value for, and JSON as text. */
+/* Numbers without a Jansson value, and JSON output. */
 #include "base/json/json.h"
 
 #include "base/encoding/utf8.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The only name in an object that stands for a number without a Jansson value; no text can contain it, because it is not UTF-8. */
+/* Member name that marks a number without a Jansson value.  It is not valid UTF-8, so no JSON text can contain it. */
 static const char number_name[] = "\xff";
 
 json_t *
@@ -38,14 +38,14 @@ dop_json_number(const json_t *v, double *out)
         text = json_string_value(json_object_get(v, "__float__"));
     if (!text)
         return json_is_number(v);
-    *out = dop_strtod(text, &end); /* dop_strtod reads the words for infinities and NaN, too */
+    *out = dop_strtod(text, &end); /* dop_strtod also parses infinities and NaN */
     return end != text && *end == 0;
 }
 
 /* --- with reals only ---------------------------------------------------------------------------------------------------------- */
 
 static bool
-has_kept(const json_t *v)
+has_kept_number(const json_t *v)
 {
     const char *name;
     const json_t *e;
@@ -54,19 +54,19 @@ has_kept(const json_t *v)
         return true;
     json_array_foreach(v, i, e)
     {
-        if (has_kept(e))
+        if (has_kept_number(e))
             return true;
     }
     json_object_foreach((json_t *)(uintptr_t)v, name, e)
     {
-        if (has_kept(e))
+        if (has_kept_number(e))
             return true;
     }
     return false;
 }
 
 static json_t *
-plain_copy(const json_t *v)
+copy_plain_json(const json_t *v)
 {
     const char *name;
     json_t *e, *out;
@@ -79,12 +79,12 @@ plain_copy(const json_t *v)
     out = json_is_array(v) ? json_array() : json_object();
     json_array_foreach(v, i, e)
     {
-        if (json_array_append_new(out, plain_copy(e)) != 0)
+        if (json_array_append_new(out, copy_plain_json(e)) != 0)
             goto error;
     }
     json_object_keylen_foreach((json_t *)(uintptr_t)v, name, n, e)
     {
-        if (json_object_setn_new_nocheck(out, name, n, plain_copy(e)) != 0)
+        if (json_object_setn_new_nocheck(out, name, n, copy_plain_json(e)) != 0)
             goto error;
     }
     return out;
@@ -96,7 +96,7 @@ error:
 json_t *
 dop_json_plain(json_t *v)
 {
-    return has_kept(v) ? plain_copy(v) : json_incref(v);
+    return has_kept_number(v) ? copy_plain_json(v) : json_incref(v);
 }
 
 /* --- text --------------------------------------------------------------------------------------------------------------------- */
@@ -193,7 +193,7 @@ dop_json_text(const char *bytes, size_t n)
         if (n == 0)
             break;
         dop_buf_puts(&out, "\xef\xbf\xbd");
-        do { /* skips to the next byte that may begin a character */
+        do { /* skip to the next possible start of a character */
             bytes++;
             n--;
         } while (n > 0 && ((unsigned char)*bytes & 0xc0) == 0x80);

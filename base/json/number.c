@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* the "C" locale; (locale_t)0: out of memory for it, and the process's own locale is used */
+/* the "C" locale; (locale_t)0: out of memory, use the process's locale */
 static locale_t point_locale;
 
 static void
@@ -17,7 +17,7 @@ make_locale(void)
 }
 
 static locale_t
-c_locale(void)
+get_c_locale(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, make_locale);
@@ -27,7 +27,7 @@ c_locale(void)
 double
 dop_strtod(const char *text, char **out_end)
 {
-    return c_locale() ? strtod_l(text, out_end, c_locale()) : strtod(text, out_end);
+    return get_c_locale() ? strtod_l(text, out_end, get_c_locale()) : strtod(text, out_end);
 }
 
 static size_t
@@ -51,7 +51,7 @@ dop_real_text(double value, char out[32])
 {
     if (isnan(value) || isinf(value))
         return (size_t)snprintf(out, 32, "%s", isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
-    const locale_t before = c_locale() ? uselocale(c_locale()) : (locale_t)0;
+    const locale_t before = get_c_locale() ? uselocale(get_c_locale()) : (locale_t)0;
     const size_t n = write_real(value, out);
     if (before)
         uselocale(before);

@@ -1,4 +1,4 @@
-/* The log of the library's decisions (-v).  Lines come without a newline; a NULL log or function drops them. */
+/* Formatted output to a dop_log (-v), one line without a newline per call.  A NULL log or callback discards it. */
 #ifndef DOPPLER_BASE_OS_LOG_H
 #define DOPPLER_BASE_OS_LOG_H
 

@@ -1,4 +1,4 @@
-/* What every system says in its own way; base/os/windows has the form of Windows. */
+/* Queries that differ between operating systems; base/os/windows implements them for Windows. */
 #ifndef DOPPLER_BASE_OS_SYSTEM_H
 #define DOPPLER_BASE_OS_SYSTEM_H
 
@@ -6,18 +6,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of memory that programs can have without others being moved to disk; 0: the system does not say. */
+/* Returns the bytes of memory available without swapping; 0: unknown. */
 uint64_t dop_memory_free(void);
-/* Bytes of memory that the machine has; 0: the system does not say. */
+/* Returns the bytes of physical memory; 0: unknown. */
 uint64_t dop_memory_total(void);
-/* Does the name of a file begin at the root of the file system? */
+/* True if the path is absolute. */
 bool dop_path_is_absolute(const char *path);
-/* Does the character separate folders in names of files? */
+/* True if the character separates path components. */
 bool dop_is_slash(char c);
-/* The file that libdoppler was loaded from, or the program that holds it; static.  "": it is unknown. */
+/* Returns the path of libdoppler, or of the program that it is linked into (static string); "": unknown. */
 const char *dop_library_path(void);
 
-/* The last character of a file's name that separates folders; NULL: there is none. */
+/* Returns the last separator of a path; NULL: none. */
 static inline const char *
 dop_path_slash(const char *path)
 {
@@ -27,7 +27,7 @@ dop_path_slash(const char *path)
     return last;
 }
 
-/* The last part of a file's name: what is behind the last slash. */
+/* Returns the last component of a path. */
 static inline const char *
 dop_path_name(const char *path)
 {

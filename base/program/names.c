@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Fields of dop_compile_options and dop_open_options, and functions that do what an option does.  Where one has the option's name, but
- * with _ in the place of -, the second column is NULL. */
+/* Options for fields of dop_compile_options and dop_open_options, and for functions.  NULL: the option has the parameter's name, with
+ * "-" for "_". */
 static const struct {
     const char *parameter, *option;
 } names[] = {
@@ -47,7 +47,7 @@ static const struct {
     {"target", NULL},
 };
 
-/* False: no parameter has this name of `len` bytes. */
+/* Appends the option for a parameter name of `len` bytes.  False if there is none. */
 static bool
 put_option(const char *name, size_t len, dop_buf *out)
 {

@@ -30,14 +30,14 @@ dop_texts_finish(dop_texts *texts)
 }
 
 static bool
-takes_value(const dop_option *o)
+requires_value(const dop_option *o)
 {
     return o->kind != DOP_OPT_FLAG && o->kind != DOP_OPT_OPTIONAL && o->kind != DOP_OPT_FILES &&
            o->kind != DOP_OPT_PAIRS;
 }
 
 static dop_status
-number(const dop_option *o, const char *shown, const char *text, double *out, dop_diag *diag)
+parse_option_number(const dop_option *o, const char *shown, const char *text, double *out, dop_diag *diag)
 {
     char *end;
     errno = 0;
@@ -50,9 +50,9 @@ number(const dop_option *o, const char *shown, const char *text, double *out, do
     return DOP_OK;
 }
 
-/* Fails because an option has none of its values; the message lists them, "a, b and c". */
+/* Fails because the value is not allowed; the message lists the allowed ones, "a, b and c". */
 static dop_status
-unknown_value(const dop_option *o, const char *shown, const char *value, dop_diag *diag)
+refuse_unknown_value(const dop_option *o, const char *shown, const char *value, dop_diag *diag)
 {
     dop_buf known = {0};
     for (const char *p = o->values; *p;) {
@@ -68,7 +68,7 @@ unknown_value(const dop_option *o, const char *shown, const char *value, dop_dia
 }
 
 static dop_status
-store(const dop_option *o, const char *shown, const char *value, void *values, dop_diag *diag)
+store_option_value(const dop_option *o, const char *shown, const char *value, void *values, dop_diag *diag)
 {
     char *field = (char *)values + o->offset;
     double v = 0;
@@ -80,15 +80,15 @@ store(const dop_option *o, const char *shown, const char *value, void *values, d
     case DOP_OPT_TEXT:
     case DOP_OPT_OPTIONAL:
         if (o->values && (*value || o->kind == DOP_OPT_TEXT) && !dop_has_word(o->values, value))
-            return unknown_value(o, shown, value, diag);
+            return refuse_unknown_value(o, shown, value, diag);
         memcpy(field, &value, sizeof value);
         break;
     case DOP_OPT_COUNT:
-        if ((st = number(o, shown, value, &v, diag)) == DOP_OK)
+        if ((st = parse_option_number(o, shown, value, &v, diag)) == DOP_OK)
             memcpy(field, &(uint32_t){v < 0 ? DOP_OPTION_MINUS_1 : (uint32_t)v}, sizeof(uint32_t));
         break;
     case DOP_OPT_REAL:
-        if ((st = number(o, shown, value, &v, diag)) == DOP_OK)
+        if ((st = parse_option_number(o, shown, value, &v, diag)) == DOP_OK)
             memcpy(field, &v, sizeof v);
         break;
     case DOP_OPT_LIST:
@@ -96,15 +96,15 @@ store(const dop_option *o, const char *shown, const char *value, void *values, d
     case DOP_OPT_PAIRS:
         st = dop_texts_push((dop_texts *)(void *)field, value, diag);
         break;
-    case DOP_OPT_POINTER: /* refused before */
+    case DOP_OPT_POINTER: /* rejected earlier */
         break;
     }
     return st;
 }
 
-/* Levenshtein distance of short names; anything longer is far away. */
+/* Returns the Levenshtein distance of two short names; 40 (MAX) for longer ones. */
 static unsigned
-distance(const char *a, const char *b)
+edit_distance(const char *a, const char *b)
 {
     enum { MAX = 40 };
     unsigned row[MAX + 1];
@@ -126,40 +126,40 @@ distance(const char *a, const char *b)
     return row[nb];
 }
 
-/* Is one of two names the beginning of the other, as --temp and --temperature? */
+/* True if one name is a prefix of the other, such as --temp and --temperature. */
 static bool
-begins(const char *a, const char *b)
+is_name_prefix(const char *a, const char *b)
 {
-    enum { LEAST = 4 }; /* letters, below which that says nothing */
+    enum { LEAST = 4 }; /* minimum letters for a meaningful match */
     const size_t na = strlen(a), nb = strlen(b), n = na < nb ? na : nb;
     return n >= LEAST && strncmp(a, b, n) == 0;
 }
 
-/* Finds the option that may have been meant: up to two letters of its name are wrong, one of a name of three or four, or it begins like `name`.
- * NULL: none is near. */
+/* Returns the option with the most similar name: distance up to 2 (1 for names of 3 or 4 letters), or a common prefix.  NULL: none. */
 static const dop_option *
-guess(const dop_option *table, size_t n, const char *name)
+guess_option(const dop_option *table, size_t n, const char *name)
 {
     const dop_option *best = NULL;
     const size_t len = strlen(name);
     unsigned best_distance = len > 4 ? 3 : len > 2 ? 2 : 1;
     for (size_t i = 0; i < n; i++) {
-        unsigned d = table[i].name && table[i].kind != DOP_OPT_POINTER ? distance(name, table[i].name) : UINT32_MAX;
+        unsigned d =
+            table[i].name && table[i].kind != DOP_OPT_POINTER ? edit_distance(name, table[i].name) : UINT32_MAX;
         if (d < best_distance) {
             best = &table[i];
             best_distance = d;
         }
     }
     for (size_t i = 0; i < n && !best; i++)
-        if (table[i].name && table[i].kind != DOP_OPT_POINTER && begins(name, table[i].name))
+        if (table[i].name && table[i].kind != DOP_OPT_POINTER && is_name_prefix(name, table[i].name))
             best = &table[i];
     return best;
 }
 
 static dop_status
-unknown(const dop_option *table, size_t n, const char *name, const char *shown, dop_diag *diag)
+refuse_unknown_option(const dop_option *table, size_t n, const char *name, const char *shown, dop_diag *diag)
 {
-    const dop_option *best = guess(table, n, name);
+    const dop_option *best = guess_option(table, n, name);
     if (best)
         return DOP_FAIL(diag, DOP_E_USAGE, "unknown option %s; did you mean %s%s?", shown, best->one_dash ? "-" : "--",
                         best->name);
@@ -184,8 +184,7 @@ find_letter(const dop_option *table, size_t n, char letter)
     return NULL;
 }
 
-/* Finds the row for an option of other programs (DOP_OPT_POINTER) that an argument names as -x, -name or --name, each also with =VALUE
- * behind it. */
+/* Finds the DOP_OPT_POINTER row that an argument names as -x, -name or --name, optionally with =VALUE. */
 static const dop_option *
 find_pointer(const dop_option *table, size_t n, const char *arg)
 {
@@ -200,8 +199,8 @@ find_pointer(const dop_option *table, size_t n, const char *arg)
     return NULL;
 }
 
-/* True if the text after a single dash is the name of an option, as other programs have -fa, -no-cnv or -ctk, and not a letter with its
- * value, as -n8, -n-1 or -fa.txt: lowercase letters, digits and dashes, and the second one that is not a dash is a letter. */
+/* True if the text after a single dash is an option name (-fa, -no-cnv, -ctk in other programs), not a letter with a value (-n8, -n-1,
+ * -fa.txt).  Names have only lowercase letters, digits and dashes; their second character that is not a dash is a letter. */
 static bool
 is_short_name(const char *text)
 {
@@ -211,7 +210,7 @@ is_short_name(const char *text)
            strchr(lower, text[text[1] == '-' && len > 2 ? 2 : 1]);
 }
 
-/* Parses one argument that starts with a dash; *io_i is advanced when the option's value is the next argument. */
+/* Parses one argument that starts with a dash.  Advances *io_i if the value is the next argument. */
 static dop_status
 parse_option(const dop_option *table, size_t n, int argc, char **argv, int *io_i, void *values,
              dop_options_given *given, dop_diag *diag)
@@ -227,7 +226,7 @@ parse_option(const dop_option *table, size_t n, int argc, char **argv, int *io_i
         snprintf(shown, sizeof shown, "%.*s", (int)(len + 2 < sizeof shown ? len + 2 : sizeof shown - 1), arg);
         o = find_long(table, n, arg + 2, len);
         if (!o)
-            return unknown(table, n, shown + 2, shown, diag);
+            return refuse_unknown_option(table, n, shown + 2, shown, diag);
         value = equals ? equals + 1 : NULL;
     } else if ((o = find_long(table, n, arg + 1, strlen(arg + 1))) != NULL && o->one_dash) {
         snprintf(shown, sizeof shown, "-%s", o->name);
@@ -235,7 +234,7 @@ parse_option(const dop_option *table, size_t n, int argc, char **argv, int *io_i
         snprintf(shown, sizeof shown, "-%c", arg[1]);
         o = find_letter(table, n, arg[1]);
         if (!o || (is_short_name(arg + 1) && !o->joined))
-            return unknown(table, n, arg + 1, arg, diag);
+            return refuse_unknown_option(table, n, arg + 1, arg, diag);
         value = arg[2] ? arg + 2 : NULL;
     }
     if (o->kind == DOP_OPT_FLAG && value)
@@ -247,7 +246,7 @@ parse_option(const dop_option *table, size_t n, int argc, char **argv, int *io_i
         const bool pair = next[0] != '-' && strchr(next, '+') && access(next, F_OK) != 0;
         value = pair ? argv[++*io_i] : "";
     }
-    if (takes_value(o) && !value) {
+    if (requires_value(o) && !value) {
         if (*io_i + 1 >= argc)
             return DOP_FAIL(diag, DOP_E_USAGE, "%s needs a value: %s", shown, o->arg);
         value = argv[++*io_i];
@@ -256,7 +255,7 @@ parse_option(const dop_option *table, size_t n, int argc, char **argv, int *io_i
         return DOP_FAIL(diag, DOP_E_USAGE, "%s is given twice, the second time with \"%.60s\": give it once", shown,
                         value);
     given->row[o - table] = true;
-    return store(o, shown, value, values, diag);
+    return store_option_value(o, shown, value, values, diag);
 }
 
 dop_status
@@ -289,7 +288,7 @@ dop_option_set(const dop_option *table, size_t n, const char *name, const char *
     if (!o || o->kind == DOP_OPT_POINTER)
         return DOP_FAIL(diag, DOP_E_USAGE, "unknown option %.60s", name);
     if (o->kind != DOP_OPT_FLAG)
-        return store(o, name, value, values, diag);
+        return store_option_value(o, name, value, values, diag);
     if (strcmp(value, "true") != 0 && strcmp(value, "false") != 0)
         return DOP_FAIL(diag, DOP_E_USAGE, "%s is true or false, not \"%.60s\"", name, value);
     memcpy((char *)values + o->offset, &(bool){value[0] == 't'}, sizeof(bool));
@@ -303,7 +302,7 @@ dop_option_given(const dop_option *table, size_t n, const dop_options_given *giv
     return o && given->row[o - table];
 }
 
-/* A parsed command line, as the rules are checked against it. */
+/* Parsed command line that rules are checked against. */
 typedef struct check {
     const dop_option *table;
     size_t n;
@@ -311,10 +310,10 @@ typedef struct check {
     const char *values;
 } check;
 
-/* Returns the value of an option for a rule's NAME=VALUE.  Of several values it is the one that equals `asked` (`len` characters), or the
- * last if none does.  NULL: the option has no value. */
+/* Returns the value of an option for NAME=VALUE in a rule.  For several values, returns the one equal to `asked` (`len` characters) or
+ * the last one.  NULL: no value. */
 static const char *
-value_of(const check *c, const dop_option *o, const char *asked, size_t len)
+find_option_value(const check *c, const dop_option *o, const char *asked, size_t len)
 {
     const char *text = NULL;
     if (o->kind != DOP_OPT_FILES) {
@@ -327,10 +326,10 @@ value_of(const check *c, const dop_option *o, const char *asked, size_t len)
     return text;
 }
 
-/* Finds the next option that is given among the names in `words` from byte *io_from on, and moves *io_from behind its name.  NULL: none
- * of them is given.  *out_shown: the option's name for error messages, with its value where `words` has NAME=VALUE. */
+/* Finds the next given option among the names in `words` from byte *io_from on, and advances *io_from past it.  NULL: none.
+ * *out_shown: its name for messages, with the value for NAME=VALUE. */
 static const dop_option *
-next_given(const check *c, const char *words, size_t *io_from, dop_buf *out_shown)
+find_next_given(const check *c, const char *words, size_t *io_from, dop_buf *out_shown)
 {
     while (words[*io_from]) {
         const char *word = words + *io_from, *text = NULL;
@@ -340,7 +339,7 @@ next_given(const check *c, const char *words, size_t *io_from, dop_buf *out_show
         if (!o || !c->given->row[o - c->table])
             continue;
         if (name < len)
-            text = value_of(c, o, word + name + 1, len - name - 1);
+            text = find_option_value(c, o, word + name + 1, len - name - 1);
         if (text && (strlen(text) != len - name - 1 || memcmp(text, word + name + 1, len - name - 1) != 0))
             continue;
         dop_buf_finish(out_shown);
@@ -353,8 +352,8 @@ next_given(const check *c, const char *words, size_t *io_from, dop_buf *out_show
 }
 
 static dop_status
-broken(const check *c, const dop_option_rule *rule, const dop_buf *option, const dop_buf *other, const char *mode,
-       dop_diag *diag)
+refuse_broken_rule(const check *c, const dop_option_rule *rule, const dop_buf *option, const dop_buf *other,
+                   const char *mode, dop_diag *diag)
 {
     dop_buf text = {0};
     const char *at = strchr(rule->why, '@');
@@ -382,15 +381,15 @@ dop_options_check(const dop_option *table, size_t n, const dop_option_rule *rule
     for (const dop_option_rule *r = rules; r < rules + n_rules && st == DOP_OK; r++) {
         const dop_option *o = NULL, *x = NULL;
         size_t from = 0;
-        while (st == DOP_OK && (r->options ? (o = next_given(&c, r->options, &from, &option)) != NULL : !from++)) {
+        while (st == DOP_OK && (r->options ? (o = find_next_given(&c, r->options, &from, &option)) != NULL : !from++)) {
             size_t at = 0;
             bool fails = r->modes && mode && !dop_has_word(r->modes, mode);
-            fails = fails || (r->needs && !next_given(&c, r->needs, &at, &other));
+            fails = fails || (r->needs && !find_next_given(&c, r->needs, &at, &other));
             at = 0;
-            while (r->excludes && !fails && (x = next_given(&c, r->excludes, &at, &other)) != NULL)
+            while (r->excludes && !fails && (x = find_next_given(&c, r->excludes, &at, &other)) != NULL)
                 fails = x != o;
             if (fails)
-                st = broken(&c, r, &option, &other, mode, diag);
+                st = refuse_broken_rule(&c, r, &option, &other, mode, diag);
         }
         dop_buf_finish(&option);
     }
@@ -415,7 +414,7 @@ dop_options_help(const dop_option *table, size_t n, dop_buf *out)
             at += (size_t)snprintf(left + at, sizeof left - at, "-%c%s", o->letter, o->name ? ", " : "");
         if (o->name)
             at += (size_t)snprintf(left + at, sizeof left - at, "--%s", o->name);
-        if (o->kind != DOP_OPT_FLAG && !takes_value(o))
+        if (o->kind != DOP_OPT_FLAG && !requires_value(o))
             snprintf(left + at, sizeof left - at, "[=%s]", o->arg);
         else if (o->kind != DOP_OPT_FLAG)
             snprintf(left + at, sizeof left - at, " %s", o->arg);

@@ -1,4 +1,4 @@
-/* Command lines from a table: parsing, checking, and the text of --help; how errors are shown.  Shared by both programs. */
+/* Command line parsing and checking from a table, --help, and error output.  Shared by the programs. */
 #ifndef DOPPLER_BASE_PROGRAM_OPTIONS_H
 #define DOPPLER_BASE_PROGRAM_OPTIONS_H
 
@@ -6,45 +6,46 @@
 
 #include <stddef.h>
 
-/* Kinds of options, each with the type of the field that its value is stored in. */
+/* Kinds of options, with the type of the field that receives the value. */
 typedef enum dop_option_kind {
     DOP_OPT_FLAG,     /* bool: no value */
     DOP_OPT_TEXT,     /* const char * */
-    DOP_OPT_OPTIONAL, /* const char *: may have a value, only as --name=VALUE; "" when there is none */
-    DOP_OPT_COUNT,    /* uint32_t, min .. max; where min is -1, the value -1 is stored as DOP_OPTION_MINUS_1 */
+    DOP_OPT_OPTIONAL, /* const char *: optional value, only as --name=VALUE; "" without one */
+    DOP_OPT_COUNT,    /* uint32_t, min .. max; with min -1, the value -1 is stored as DOP_OPTION_MINUS_1 */
     DOP_OPT_REAL,     /* double, min .. max */
-    DOP_OPT_LIST,     /* dop_texts: may be given several times */
-    DOP_OPT_FILES,    /* dop_texts: OPTIONAL that may be given several times */
-    DOP_OPT_PAIRS,    /* dop_texts: "" without a value; a value as --name=A+B, or as --name A+B where A+B is no file */
-    DOP_OPT_POINTER,  /* no option of this program: `help` says what to use instead; also as -name */
+    DOP_OPT_LIST,     /* dop_texts: repeatable */
+    DOP_OPT_FILES,    /* dop_texts: like OPTIONAL, but repeatable */
+    DOP_OPT_PAIRS,    /* dop_texts: value as --name=A+B, or --name A+B unless A+B is a file; "" without a value */
+    DOP_OPT_POINTER,  /* not supported by this program: `help` says what to use instead; also accepted as -name */
 } dop_option_kind;
 
 #define DOP_OPTION_MINUS_1 (UINT32_MAX - 1)
 
-/* Texts in order; the texts themselves are not owned (they point into argv). */
+/* A list of strings, in order; the strings are not owned (they point into argv). */
 typedef struct dop_texts {
-    const char **items; /* owned */
+    const char **items; /* owned array */
     size_t count;
 } dop_texts;
 
 dop_status dop_texts_push(dop_texts *texts, const char *text, dop_diag *diag);
-void dop_texts_finish(dop_texts *texts); /* accepts a zeroed one */
+void dop_texts_finish(dop_texts *texts); /* accepts a zeroed struct */
 
 typedef struct dop_option {
-    char letter;      /* -x; 0: none */
-    const char *name; /* --name; NULL: none; starting a row with neither: a heading, its text in `help` */
+    char letter; /* short name -x; 0: none */
+    /* Long name --name; NULL: none; a row without letter and name is a heading with its text in `help`. */
+    const char *name;
     dop_option_kind kind;
-    size_t offset;   /* offset of the option's field in the structure of values, bytes */
-    const char *arg; /* what --help calls the value */
+    size_t offset;   /* byte offset of the field in the structure of values */
+    const char *arg; /* name of the value in --help */
     const char *help;
-    double min, max;    /* COUNT and REAL */
-    const char *values; /* TEXT and OPTIONAL: the words that it may be, between spaces; NULL: any text */
-    bool one_dash;      /* also as -name */
-    bool joined;        /* -xVALUE is accepted for a VALUE in lowercase letters too, which looks like a name */
+    double min, max;    /* range of COUNT and REAL */
+    const char *values; /* TEXT and OPTIONAL: allowed words, separated by spaces; NULL: any text */
+    bool one_dash;      /* also accepted as -name */
+    bool joined;        /* -xVALUE is accepted even if VALUE has lowercase letters and could be an option name */
 } dop_option;
 
-/* Rows of a table of options for the structure `type`; programs define shorter names for them.  The text of --help comes last, and
- * more fields of the row may follow it. */
+/* Rows of an option table for the structure `type`; programs define shorter macros for them.  The --help text comes last; further
+ * fields may follow it. */
 #define DOP_OPTION(type, x, long_name, of_kind, field, value, ...)                                                \
     {                                                                                                             \
         .letter = x, .name = long_name, .kind = DOP_OPT_##of_kind, .offset = offsetof(type, field), .arg = value, \
@@ -57,7 +58,7 @@ typedef struct dop_option {
         .help = text             \
     }
 
-/* The row for an option of other programs, such as llama.cpp's: using it fails with a line that says what to use here. */
+/* Row for an option of another program, such as llama.cpp.  Using it fails with a line that names the alternative. */
 #define DOP_OPTION_POINTER(x, long_name, text)                                \
     {                                                                         \
         .letter = x, .name = long_name, .kind = DOP_OPT_POINTER, .help = text \
@@ -67,46 +68,45 @@ typedef struct dop_option {
     DOP_OPTION_POINTER(0, "ngl", text), DOP_OPTION_POINTER(0, "n-gpu-layers", text), \
         DOP_OPTION_POINTER(0, "gpu-layers", text)
 
-/* A rule about which options go together.  Lists are names with spaces between them; NAME=VALUE means the option with this value. */
+/* A rule for combinations of options.  Lists are names separated by spaces; NAME=VALUE means the option with this value. */
 typedef struct dop_option_rule {
-    const char *options;  /* the options that the rule is about; NULL: the rule holds whatever is given */
-    const char *needs;    /* options of which one must be given too; NULL: none need be */
-    const char *excludes; /* options that must not be given too; NULL: all may be */
-    const char *modes;    /* modes of the program in which the options may be given; NULL: all */
-    const char *why; /* text of the error behind the option's name; @ stands for the option that it does not go with */
+    const char *options;  /* options that the rule is about; NULL: always applies */
+    const char *needs;    /* options of which at least one must also be given; NULL: none */
+    const char *excludes; /* options that must not be given with them; NULL: none */
+    const char *modes;    /* program modes in which the options are allowed; NULL: all */
+    const char *why;      /* Error text after the option's name; @ stands for the conflicting option. */
 } dop_option_rule;
 
 enum { DOP_OPTIONS_MOST = 192 };
 typedef struct dop_options_given {
-    bool row[DOP_OPTIONS_MOST]; /* for each row of the table: the option is given */
+    bool row[DOP_OPTIONS_MOST]; /* [row of the table] true if the option is given */
 } dop_options_given;
 
-/* Fills values (fields of options that are not given keep what they hold) and the other arguments.  Accepts --name VALUE,
- * --name=VALUE, -x VALUE, -xVALUE and -- , and -name VALUE where the row has one_dash.  Everything wrong is DOP_E_USAGE, also an option
- * with one value that is given twice; an unknown option names the nearest one, or what to use instead of it.  An argument such as -fa is
- * the name of an unknown option, not -f with the value "a", unless the row of the letter has `joined`.
- * Lists in values must be finished by the caller, also after a failure. */
+/* Parses a command line into values; fields of absent options keep their contents.  Accepts --name VALUE, --name=VALUE, -x VALUE,
+ * -xVALUE and --, and -name VALUE for rows with one_dash.  All errors are DOP_E_USAGE, including single-valued options given twice.
+ * Errors about unknown options suggest the nearest name or the alternative.  An argument such as -fa is an unknown option, not -f with
+ * the value "a", unless the row has `joined`.  The caller must finish lists in values, also after a failure. */
 dop_status dop_options_parse(const dop_option *table, size_t n, int argc, char **argv, dop_diag *diag, void *values,
                              dop_texts *out_rest, dop_options_given *out_given);
 
-/* Sets one option as a file states it, by its name without dashes; a flag is "true" or "false".  The value must outlive values.
- * DOP_E_USAGE: there is no such option, or it has not this value. */
+/* Sets one option from a configuration file, by its name without dashes; flags are "true" or "false".  The value must outlive values.
+ * DOP_E_USAGE: unknown option or invalid value. */
 dop_status dop_option_set(const dop_option *table, size_t n, const char *name, const char *value, dop_diag *diag,
                           void *values);
 
-/* Is the option of that name given? */
+/* True if the option with this name is given. */
 bool dop_option_given(const dop_option *table, size_t n, const dop_options_given *given, const char *name);
-/* DOP_E_USAGE: the first rule that the given options break.  mode: what the program is asked to do, the name of an option or of
- * what it does without one; NULL: it has no modes. */
+/* Fails with DOP_E_USAGE at the first rule that the given options violate.  mode: current mode of the program, as in
+ * dop_option_rule.modes; NULL: no modes. */
 dop_status dop_options_check(const dop_option *table, size_t n, const dop_option_rule *rules, size_t n_rules,
                              const dop_options_given *given, const void *values, const char *mode, dop_diag *diag);
 
-/* One line per option, aligned. */
+/* Appends the help text, one aligned line per option. */
 void dop_options_help(const dop_option *table, size_t n, dop_buf *out);
 
-/* Prints `PROGRAM: FILE:LINE: error: MESSAGE` to stderr, or a JSON object where the log is JSON (say.h). */
+/* Prints `PROGRAM: FILE:LINE: error: MESSAGE` to stderr, or a JSON object if logs are JSON (say.h). */
 void dop_diag_print(const dop_diag *diag, const char *program, bool verbose);
-/* Exit status that CLI.md fixes for a code. */
+/* Returns the exit status that CLI.md specifies for a code. */
 int dop_status_exit(dop_status code);
 
 #endif

@@ -1,5 +1,4 @@
-/* Pages that the build embeds from assets/: HTML with its style sheet and script in place (assets/embed.cmake) and holes,
- * written @name@, for what the program finds out. */
+/* HTML pages embedded by the build, with style sheet and script inlined (assets/embed.cmake), and placeholders written @name@. */
 #ifndef DOPPLER_BASE_PROGRAM_PAGE_H
 #define DOPPLER_BASE_PROGRAM_PAGE_H
 
@@ -8,8 +7,8 @@
 extern const char *const dop_page_profile; /* tools/profile/assets/profile.html */
 extern const char *const dop_page_chat;    /* serve/page/chat.html */
 
-/* Fills in a page: appends `page` up to the hole of a given name, and returns the rest of the page behind the hole, for the next call.
- * Where there is no hole of that name, or hole is NULL, all of `page` is appended. */
+/* Appends `page` up to the placeholder @hole@ and returns the rest after it, for the next call.  Appends all of `page` if there is no
+ * such placeholder or hole is NULL. */
 const char *dop_page_fill(const char *page, const char *hole, dop_buf *out);
 
 #endif

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* what was written to stdout ends within a line; atomic because loading threads print, too */
+/* true if the output on stdout ends within a line; atomic, because loading threads print, too */
 static atomic_bool in_line;
 
 void
@@ -27,7 +27,7 @@ dop_cli_print(const char *text, size_t len, dop_diag *diag)
     char *shown = NULL;
     if (len == 0)
         return DOP_OK;
-    if (isatty(STDOUT_FILENO)) { /* models and files write texts, and a terminal would obey what is in them */
+    if (isatty(STDOUT_FILENO)) { /* text from models and files could control the terminal */
         shown = malloc(len + 1);
         if (!shown)
             return DOP_NO_MEMORY(diag);

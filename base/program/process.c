@@ -12,18 +12,18 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *program_name; /* a signal handler has no other way to know it */
-/* set while a thread reports a fault; other threads that fault wait for the end */
+static const char *program_name; /* global, for the signal handler */
+/* set while a thread reports a fault; other faulting threads wait for the exit */
 static atomic_flag reporting = ATOMIC_FLAG_INIT;
 
-/* Finds the name of the file that is mapped at an address, "" when there is none, in /proc/self/maps, whose lines are FROM-TO FLAGS
- * OFFSET DEVICE INODE NAME.  Uses system calls only, because it runs in a signal handler. */
+/* Finds the file mapped at an address in /proc/self/maps; "" if none.  Lines are FROM-TO FLAGS OFFSET DEVICE INODE NAME.
+ * Async-signal-safe: uses system calls only. */
 static void
 find_mapped(uintptr_t at, char *out, size_t cap)
 {
     char chunk[1024];
     uintptr_t bounds[2] = {0, 0};
-    int field = 0; /* 0 and 1: FROM and TO, 2: up to NAME, 3: NAME */
+    int field = 0; /* 0, 1: FROM, TO; 2: before NAME; 3: NAME */
     size_t len = 0;
     bool found = false;
     ssize_t n = 1;
@@ -50,9 +50,9 @@ find_mapped(uintptr_t at, char *out, size_t cap)
     out[found ? len : 0] = 0;
 }
 
-/* Is a mapping's name that of a file, and not of memory of a driver or of the system, which has names, too? */
+/* True if a mapping's name is a file's, not that of driver or system memory. */
 static bool
-is_file(const char *name)
+is_mapped_file(const char *name)
 {
     static const char shared[] = "/dev/shm/", devices[] = "/dev/", memory[] = "/memfd:", segment[] = "/SYSV";
     return strncmp(name, shared, sizeof shared - 1) == 0 ||
@@ -61,7 +61,7 @@ is_file(const char *name)
 }
 
 static void
-say(const char *text)
+write_stderr(const char *text)
 {
     for (size_t n = strlen(text); n > 0;) {
         ssize_t done = write(STDERR_FILENO, text, n);
@@ -73,23 +73,24 @@ say(const char *text)
 }
 
 static void
-on_bus_error(int number, siginfo_t *info, void *context)
+handle_bus_error(int number, siginfo_t *info, void *context)
 {
     char name[1024] = "";
     (void)context;
     while (atomic_flag_test_and_set(&reporting))
         pause();
-    if (info->si_code > 0) /* the kernel reports a fault; no process has sent it */
+    if (info->si_code > 0) /* sent by the kernel for a fault, not by a process */
         find_mapped((uintptr_t)info->si_addr, name, sizeof name);
-    if (is_file(name)) {
-        say(program_name);
-        say(": ");
-        say(name);
-        say(": error: the file was cut short, or its disk failed, while it was in use: run again when it is whole\n");
+    if (is_mapped_file(name)) {
+        write_stderr(program_name);
+        write_stderr(": ");
+        write_stderr(name);
+        write_stderr(
+            ": error: the file was cut short, or its disk failed, while it was in use: run again when it is whole\n");
         _exit(1);
     }
     signal(number, SIG_DFL);
-    raise(number); /* takes effect when this function returns */
+    raise(number); /* delivered when this handler returns */
     atomic_flag_clear(&reporting);
 }
 
@@ -102,13 +103,13 @@ dop_process_name(void)
 void
 dop_process_prepare(const char *program)
 {
-    struct sigaction bus = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO};
-    /* Opens each standard file that is closed, so that no other file gets its number.  open() takes the lowest free number.  The wrong
-     * direction makes every use of it an error. */
+    struct sigaction bus = {.sa_sigaction = handle_bus_error, .sa_flags = SA_SIGINFO};
+    /* Opens closed standard streams, so that no other file gets their descriptors.  open() returns the lowest free one.  The wrong
+     * access mode makes every use fail. */
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
             (void)open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_WRONLY);
-    (void)signal(SIGXFSZ, SIG_IGN); /* a limit of file sizes is a write that fails */
+    (void)signal(SIGXFSZ, SIG_IGN); /* turns file size limits into write errors */
     program_name = program;
     sigemptyset(&bus.sa_mask);
     sigaction(SIGBUS, &bus, NULL);

@@ -1,11 +1,11 @@
-/* Process setup that both programs do first. */
+/* Process setup shared by the programs. */
 #ifndef DOPPLER_BASE_PROGRAM_PROCESS_H
 #define DOPPLER_BASE_PROGRAM_PROCESS_H
 
-/* Opens standard streams that were closed in a way that refuses reading and writing, so that no file that is opened later gets
- * their descriptors.  Afterwards a mapped file that is cut short, or that cannot be read, ends the program with a line that
- * names it and with status 1.  program is static; call once, before threads. */
+/* Prepares the process; call once, before starting threads.  Reserves the descriptors of closed standard streams, so that no later file
+ * gets them.  Installs a handler that ends the program with status 1 and a line naming the file if a mapped file is truncated or
+ * unreadable.  program: static string. */
 void dop_process_prepare(const char *program);
-const char *dop_process_name(void); /* the name that dop_process_prepare was given */
+const char *dop_process_name(void); /* program name as passed to dop_process_prepare */
 
 #endif

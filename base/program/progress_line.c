@@ -16,7 +16,7 @@ dop_progress_line_end(dop_progress_line *line)
 }
 
 static void
-overwrite(dop_progress_line *l, const char *step, uint64_t done, uint64_t all, double now)
+overwrite_progress_line(dop_progress_line *l, const char *step, uint64_t done, uint64_t all, double now)
 {
     const bool bytes = strcmp(step, "kernels") != 0 && strcmp(step, "tokens") != 0 && strcmp(step, "steps") != 0;
     const double unit = bytes ? 1e6 : 1, seconds = (now - l->start_ms) / 1e3;
@@ -48,7 +48,7 @@ dop_progress_line_show(void *user, const char *step, uint64_t done, uint64_t all
         if (done >= all)
             dop_progress_line_end(l);
         else if (fresh || now - l->shown_ms > 50)
-            overwrite(l, step, done, all, now);
+            overwrite_progress_line(l, step, done, all, now);
         return true;
     }
     const int tenth = (int)(10 * (double)done / (double)all);

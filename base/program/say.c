@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static atomic_bool as_json; /* several threads write lines */
+static atomic_bool as_json; /* atomic, because several threads write lines */
 
 void
 dop_say_as_json(void)
@@ -25,7 +25,7 @@ dop_says_json(void)
 }
 
 static json_t *
-object_of(const char *level, const char *message)
+make_log_object(const char *level, const char *message)
 {
     char when[32];
     dop_now_utc(when, sizeof when);
@@ -33,9 +33,9 @@ object_of(const char *level, const char *message)
                      dop_json_text(message, strlen(message)));
 }
 
-/* Writes one line at once, so that those of several threads do not mix.  Takes the object. */
+/* Writes one line with a single call, so that lines of different threads do not mix.  Releases the object. */
 static void
-write_object(json_t *object)
+write_log_object(json_t *object)
 {
     dop_buf line = {0};
     if (object)
@@ -50,7 +50,7 @@ write_object(json_t *object)
 void
 dop_say_object(const char *level, const char *message, const char *url, dop_buf *out)
 {
-    json_t *object = object_of(level, message);
+    json_t *object = make_log_object(level, message);
     if (object && url)
         json_object_set_new(object, "url", json_string(url));
     if (object)
@@ -69,7 +69,7 @@ dop_say(const char *level, const char *format, ...)
     va_end(ap);
     dop_name_options(dop_buf_text(&text), &named);
     if (dop_says_json()) {
-        write_object(object_of(level, dop_buf_text(&named)));
+        write_log_object(make_log_object(level, dop_buf_text(&named)));
     } else {
         dop_cli_end_line();
         fprintf(stderr, "%s: %s\n", dop_process_name(), dop_buf_text(&named));
@@ -83,13 +83,13 @@ dop_say_failure(const dop_diag *diag)
 {
     dop_buf named = {0};
     dop_name_options(diag->message, &named);
-    json_t *object = object_of("error", dop_buf_text(&named));
+    json_t *object = make_log_object("error", dop_buf_text(&named));
     if (object && diag->path[0])
         json_object_set_new(object, "path", dop_json_text(diag->path, strlen(diag->path)));
     if (object && diag->line > 0)
         json_object_set_new(object, "line", json_integer(diag->line));
     if (object && diag->column > 0)
         json_object_set_new(object, "column", json_integer(diag->column));
-    write_object(object);
+    write_log_object(object);
     dop_buf_finish(&named);
 }

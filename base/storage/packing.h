@@ -1,28 +1,29 @@
-/* Blocks of quantized types to the planes that kernels read, and back (types.def). */
+/* Packing of quantized blocks into the planes that kernels read, and unpacking (types.def). */
 #ifndef DOPPLER_BASE_STORAGE_PACKING_H
 #define DOPPLER_BASE_STORAGE_PACKING_H
 
 #include "base/storage/types.h"
 
-/* Writes a block of quantized type t into planes that were zero there: to its first unit in plane 0, and to the group of that
- * unit in plane 1, where the unit's number is k.  A block does not cross a group: groups have 32 units, blocks up to 8.  units or group
- * NULL: only what the other one has. */
+/* Packs a block of quantized type t into zeroed planes: into plane 0 from its first unit on, and into the group of that unit in plane
+ * 1.
+ * k: number of the unit within its group.  Blocks (up to 8 units) do not cross groups (32 units).  units or group NULL: skips that
+ * plane. */
 void dop_pack_block(dop_type t, const uint8_t *block, uint32_t k, uint8_t *units, uint8_t *group);
-/* The inverse, without any code of kernels: makes the block of a file, dop_type_of(t)->bytes. */
+/* Inverse of dop_pack_block, independent of kernel code: restores the dop_type_of(t)->bytes bytes of a block. */
 void dop_unpack_block(dop_type t, const uint8_t *units, const uint8_t *group, uint32_t k, uint8_t *block);
 
-/* Where a packed matrix has what, in bytes: units, then zeros up to a multiple of 16, the codebook, and the groups. */
+/* Byte layout of a packed matrix: units, zeros up to a multiple of 16, codebook, groups. */
 typedef struct dop_planes {
-    uint64_t units;               /* bytes of all units */
-    uint64_t book;                /* where the codebook begins */
-    uint64_t groups, group_bytes; /* where groups begin, and bytes of all groups */
+    uint64_t units;               /* size of plane 0 in bytes */
+    uint64_t book;                /* byte offset of the codebook */
+    uint64_t groups, group_bytes; /* byte offset and size of plane 1 */
 } dop_planes;
 
-/* The planes of a matrix of that many units (of floats: pack.unit values, which have no groups). */
+/* Returns the layout of a matrix of `units` units (for floats, pack.unit values each, without groups). */
 dop_planes dop_planes_of(dop_type t, uint64_t units);
 
-/* Writes bytes from .. from + size - 1 of all units, or of all groups, of a packed matrix of quantized type t, whose n_blocks blocks follow
- * each other at `blocks`.  Writes `out` in order and never reads it, because it may be memory of a device. */
+/* Pack bytes from .. from + size - 1 of plane 0, or of plane 1, of a matrix of quantized type t with n_blocks consecutive blocks.
+ * Write `out` sequentially and never read it, because it may be device memory. */
 void dop_pack_units(dop_type t, const uint8_t *blocks, uint64_t from, uint64_t size, uint8_t *out);
 void dop_pack_groups(dop_type t, const uint8_t *blocks, uint64_t n_blocks, uint64_t from, uint64_t size, uint8_t *out);
 

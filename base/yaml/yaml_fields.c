@@ -5,7 +5,7 @@
 #include <string.h>
 
 static dop_status
-read_number(const yaml_node_t *value, const char *path, const dop_field *f, dop_diag *diag, char *out)
+read_yaml_number(const yaml_node_t *value, const char *path, const dop_field *f, dop_diag *diag, char *out)
 {
     const char *text = dop_yaml_text(value);
     char *end = NULL;
@@ -26,7 +26,7 @@ read_number(const yaml_node_t *value, const char *path, const dop_field *f, dop_
 }
 
 static dop_status
-read_field(const yaml_node_t *value, const char *path, const dop_field *f, dop_diag *diag, char *out)
+read_yaml_field(const yaml_node_t *value, const char *path, const dop_field *f, dop_diag *diag, char *out)
 {
     const char *text = dop_yaml_text(value);
     bool flag;
@@ -45,12 +45,13 @@ read_field(const yaml_node_t *value, const char *path, const dop_field *f, dop_d
         memcpy(out + f->offset, text, strlen(text) + 1);
         return DOP_OK;
     default:
-        return read_number(value, path, f, diag, out);
+        return read_yaml_number(value, path, f, diag, out);
     }
 }
 
 static dop_status
-unknown(const yaml_node_t *key, const char *path, const char *what, const dop_field *fields, uint32_t n, dop_diag *diag)
+refuse_unknown_key(const yaml_node_t *key, const char *path, const char *what, const dop_field *fields, uint32_t n,
+                   dop_diag *diag)
 {
     dop_buf known = {0};
     const char *text = dop_yaml_text(key);
@@ -76,11 +77,11 @@ dop_yaml_fields(dop_yaml *y, const yaml_node_t *node, const char *path, const ch
         while (i < n && (!name || strcmp(fields[i].name, name) != 0))
             i++;
         if (i == n)
-            return unknown(key, path, what, fields, n, diag);
+            return refuse_unknown_key(key, path, what, fields, n, diag);
         if (*out_seen & 1u << i)
             return DOP_FAIL_NODE(diag, path, key, "%s is given twice", name);
         *out_seen |= 1u << i;
-        DOP_RETURN_IF_ERROR(read_field(yaml_document_get_node(&y->doc, p->value), path, &fields[i], diag, out));
+        DOP_RETURN_IF_ERROR(read_yaml_field(yaml_document_get_node(&y->doc, p->value), path, &fields[i], diag, out));
     }
     return DOP_OK;
 }

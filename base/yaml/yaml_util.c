@@ -3,19 +3,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 32 }; /* levels of nested lists and mappings; our own files need 4 */
+enum { MAX_DEPTH = 32 }; /* maximum nesting of lists and mappings; our own files need 4 */
 
 static void
-set_input(yaml_parser_t *parser, const dop_map *map)
+set_yaml_input(yaml_parser_t *parser, const dop_map *map)
 {
-    /* libyaml refuses a NULL string, which is what an empty file is. */
+    /* libyaml rejects NULL, the data of an empty file. */
     yaml_parser_set_input_string(parser, map->data ? map->data : (const uint8_t *)"", (size_t)map->size);
 }
 
-/* Refuses a text that is nested too deeply, because libyaml's time grows with the square of the depth.  Other errors in the text are
- * found when it is loaded. */
+/* Fails if a text is nested too deeply, because libyaml's time is quadratic in the depth.  Other errors are reported by the load. */
 static dop_status
-check_depth(const char *path, const dop_map *map, dop_diag *diag)
+check_yaml_depth(const char *path, const dop_map *map, dop_diag *diag)
 {
     yaml_parser_t parser;
     yaml_event_t event;
@@ -23,7 +22,7 @@ check_depth(const char *path, const dop_map *map, dop_diag *diag)
     long line = 0;
     if (!yaml_parser_initialize(&parser))
         return DOP_NO_MEMORY(diag);
-    set_input(&parser, map);
+    set_yaml_input(&parser, map);
     for (bool more = true; more && depth <= MAX_DEPTH && yaml_parser_parse(&parser, &event);) {
         line = (long)event.start_mark.line + 1;
         depth += event.type == YAML_SEQUENCE_START_EVENT || event.type == YAML_MAPPING_START_EVENT;
@@ -38,16 +37,16 @@ check_depth(const char *path, const dop_map *map, dop_diag *diag)
 }
 
 static int
-by_text(const void *a, const void *b)
+compare_yaml_keys(const void *a, const void *b)
 {
     const yaml_node_t *x = *(yaml_node_t *const *)a, *y = *(yaml_node_t *const *)b;
     const int order = strcmp(dop_yaml_text(x), dop_yaml_text(y));
     return order ? order : x->start_mark.index < y->start_mark.index ? -1 : x->start_mark.index > y->start_mark.index;
 }
 
-/* Refuses a mapping that has a key twice, because only one of the two values would count. */
+/* Fails if a mapping has a duplicate key, because only one of the values would count. */
 static dop_status
-check_keys(const char *path, yaml_document_t *doc, const yaml_node_t *map, dop_diag *diag)
+check_yaml_keys(const char *path, yaml_document_t *doc, const yaml_node_t *map, dop_diag *diag)
 {
     const yaml_node_pair_t *first = map->data.mapping.pairs.start, *end = map->data.mapping.pairs.top;
     const yaml_node_t **keys = calloc((size_t)(end - first) + 1, sizeof *keys);
@@ -59,7 +58,7 @@ check_keys(const char *path, yaml_document_t *doc, const yaml_node_t *map, dop_d
             keys[n++] = key;
     }
     if (n > 1)
-        qsort(keys, n, sizeof *keys, by_text);
+        qsort(keys, n, sizeof *keys, compare_yaml_keys);
     for (size_t i = 1; i < n && st == DOP_OK; i++)
         if (strcmp(dop_yaml_text(keys[i - 1]), dop_yaml_text(keys[i])) == 0)
             st = DOP_FAIL_NODE(diag, path, keys[i], "%.60s is given twice, first on line %lu", dop_yaml_text(keys[i]),
@@ -69,15 +68,15 @@ check_keys(const char *path, yaml_document_t *doc, const yaml_node_t *map, dop_d
 }
 
 static dop_status
-parse(const char *path, const dop_map *map, yaml_node_type_t type, const char *what, dop_diag *diag, dop_yaml *y)
+parse_yaml(const char *path, const dop_map *map, yaml_node_type_t type, const char *what, dop_diag *diag, dop_yaml *y)
 {
     yaml_parser_t parser;
-    dop_status st = check_depth(path, map, diag);
+    dop_status st = check_yaml_depth(path, map, diag);
     if (st == DOP_OK && !yaml_parser_initialize(&parser))
         st = DOP_NO_MEMORY(diag);
     if (st != DOP_OK)
         return st;
-    set_input(&parser, map);
+    set_yaml_input(&parser, map);
     if (!yaml_parser_load(&parser, &y->doc)) {
         st = DOP_FAIL_AT(diag, DOP_E_INPUT, path, (long)parser.problem_mark.line + 1,
                          (long)parser.problem_mark.column + 1, "not YAML: %s", parser.problem ? parser.problem : "?");
@@ -88,7 +87,7 @@ parse(const char *path, const dop_map *map, yaml_node_type_t type, const char *w
             st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "%s%s", y->root ? "" : "nothing is in this file: ", what);
         for (const yaml_node_t *n = y->doc.nodes.start; n < y->doc.nodes.top && st == DOP_OK; n++)
             if (n->type == YAML_MAPPING_NODE)
-                st = check_keys(path, &y->doc, n, diag);
+                st = check_yaml_keys(path, &y->doc, n, diag);
         if (st != DOP_OK)
             yaml_document_delete(&y->doc);
     }
@@ -102,7 +101,7 @@ dop_yaml_open(const char *path, yaml_node_type_t type, const char *what, dop_dia
     memset(out_yaml, 0, sizeof *out_yaml);
     dop_status st = DOP_OK;
     DOP_TRY(dop_map_open(path, diag, &out_yaml->map));
-    DOP_TRY(parse(path, &out_yaml->map, type, what, diag, out_yaml));
+    DOP_TRY(parse_yaml(path, &out_yaml->map, type, what, diag, out_yaml));
 error:
     if (st != DOP_OK)
         dop_map_close(&out_yaml->map);
@@ -115,7 +114,7 @@ dop_yaml_parse(const char *name, const char *text, yaml_node_type_t type, const 
 {
     const dop_map map = {.data = (const uint8_t *)text, .size = strlen(text)};
     memset(out_yaml, 0, sizeof *out_yaml);
-    return parse(name, &map, type, what, diag, out_yaml);
+    return parse_yaml(name, &map, type, what, diag, out_yaml);
 }
 
 void

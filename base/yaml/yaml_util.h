@@ -1,4 +1,4 @@
-/* YAML files of the compiler: one document, a mapping or a list. */
+/* YAML files of the compiler: one document whose root is a mapping or a list. */
 #ifndef DOPPLER_BASE_YAML_YAML_UTIL_H
 #define DOPPLER_BASE_YAML_YAML_UTIL_H
 
@@ -9,21 +9,20 @@
 typedef struct dop_yaml {
     dop_map map;
     yaml_document_t doc;
-    const yaml_node_t *root; /* root of the document, of the requested type */
+    const yaml_node_t *root; /* root node, of the requested type */
 } dop_yaml;
 
-/* Reads a YAML file.  Fails when a mapping has a key twice.  type: the type that the root must have; what: the message when the root has
- * another type ("a target file is a mapping of fields"). */
+/* Parses a YAML file.  Fails for duplicate keys.  type: required type of the root; what: message if the root has another type ("a
+ * target file is a mapping of fields"). */
 dop_status dop_yaml_open(const char *path, yaml_node_type_t type, const char *what, dop_diag *diag, dop_yaml *out_yaml);
-/* Reads a YAML document from a text, which is terminated by 0 and must outlive `out_yaml`; otherwise as dop_yaml_open.  name: stands in
- * messages where dop_yaml_open has the path. */
+/* Parses a 0-terminated YAML text, which must outlive `out_yaml`; otherwise like dop_yaml_open.  name: replaces the path in messages. */
 dop_status dop_yaml_parse(const char *name, const char *text, yaml_node_type_t type, const char *what, dop_diag *diag,
                           dop_yaml *out_yaml);
-void dop_yaml_close(dop_yaml *y); /* accepts a zeroed one */
+void dop_yaml_close(dop_yaml *y); /* accepts a zeroed struct */
 
-/* Text of a scalar node, NULL for others. */
+/* Returns the text of a scalar node; NULL for other nodes. */
 const char *dop_yaml_text(const yaml_node_t *node);
-/* The value of a mapping's key, NULL without one. */
+/* Returns the value of a mapping's key; NULL: none. */
 const yaml_node_t *dop_yaml_field(yaml_document_t *doc, const yaml_node_t *mapping, const char *key);
 /* Fails with DOP_E_INPUT at the line of a node. */
 #define DOP_FAIL_NODE(diag, path, node, ...) \

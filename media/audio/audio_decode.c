@@ -1,4 +1,4 @@
-/* Decoding of audio files by libsndfile, and mixing to one channel. */
+/* Audio file decoding with libsndfile, mixed to mono. */
 #include "media/audio.h"
 #include "media/audio/audio_resample.h"
 
@@ -6,29 +6,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE = 1 << 14, MAX_CHANNELS = 64, MAX_RATE = 768000 }; /* PIECE: frames that are decoded at once */
+enum { PIECE = 1 << 14, MAX_CHANNELS = 64, MAX_RATE = 768000 }; /* PIECE: frames decoded at once */
 
-/* A file in memory, as libsndfile reads it. */
+/* A file in memory, for libsndfile's virtual I/O. */
 typedef struct memory {
     const uint8_t *bytes;
     sf_count_t n, at;
-    sf_count_t data_size; /* offset of a size of four bytes that reads as 0xffffffff; 0: there is none */
+    sf_count_t data_size; /* offset of a 4-byte size that reads return as 0xffffffff; 0: none */
 } memory;
 
-/* The size in the head of a RIFF file's chunk. */
+/* Returns the size field of a RIFF chunk header. */
 static uint32_t
-chunk_size(const uint8_t *head)
+read_chunk_size(const uint8_t *head)
 {
     return (uint32_t)head[4] | (uint32_t)head[5] << 8 | (uint32_t)head[6] << 16 | (uint32_t)head[7] << 24;
 }
 
-/* Skips the chunks of a RIFF file from `at` on, up to one of this name (NULL: all).  Returns where that one begins, where the first
- * thing begins that is not a chunk, or where the last chunk ends, which is above n if that chunk is cut. */
+/* Skips RIFF chunks from `at` on, up to the first one called `name` (NULL: all).  Returns the offset of that chunk, or of the first
+ * data that is not a chunk.  Otherwise returns the end of the last chunk, which exceeds n if that chunk is truncated. */
 static uint64_t
 skip_chunks(const memory *m, uint64_t at, const char *name)
 {
     while (at + 8 <= (uint64_t)m->n && !(name && memcmp(m->bytes + at, name, 4) == 0)) {
-        const uint32_t size = chunk_size(m->bytes + at);
+        const uint32_t size = read_chunk_size(m->bytes + at);
         for (int i = 0; i < 4; i++)
             if (m->bytes[at + (uint64_t)i] < ' ' || m->bytes[at + (uint64_t)i] > '~')
                 return at;
@@ -37,8 +37,8 @@ skip_chunks(const memory *m, uint64_t at, const char *name)
     return at;
 }
 
-/* Finds the size of a WAV file's samples if it is 0 although samples follow: a writer to a pipe cannot go back to fill it in.  The
- * samples then reach to the end of the file, which libsndfile understands by the size 0xffffffff. */
+/* Finds the data size field of a WAV file if it is 0 although samples follow, because programs that write to a pipe cannot fill it in.
+ * Reads then return 0xffffffff for it, so that libsndfile decodes up to the end of the file. */
 static void
 find_open_size(memory *m)
 {
@@ -46,8 +46,8 @@ find_open_size(memory *m)
     if (n < 12 || memcmp(m->bytes, "RIFF", 4) != 0 || memcmp(m->bytes + 8, "WAVE", 4) != 0)
         return;
     const uint64_t at = skip_chunks(m, 12, "data");
-    /* If other chunks follow and end where the file does, there are no samples. */
-    if (at + 8 < n && memcmp(m->bytes + at, "data", 4) == 0 && chunk_size(m->bytes + at) == 0 &&
+    /* If the rest of the file consists of whole chunks, it has no samples. */
+    if (at + 8 < n && memcmp(m->bytes + at, "data", 4) == 0 && read_chunk_size(m->bytes + at) == 0 &&
         skip_chunks(m, at + 8, NULL) != n)
         m->data_size = (sf_count_t)at + 4;
 }
@@ -69,7 +69,7 @@ memory_seek(sf_count_t offset, int whence, void *user)
 {
     memory *m = user;
     const sf_count_t base = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? m->at : m->n;
-    /* Behind the end there is nothing to read; libmpg123 complains on stderr where it cannot go there. */
+    /* Seeking past the end is allowed; otherwise libmpg123 prints errors to stderr. */
     if (offset < -base || (offset > 0 && base > INT64_MAX - offset))
         return -1;
     return m->at = base + offset;
@@ -91,7 +91,7 @@ memory_read(void *to, sf_count_t count, void *user)
 }
 
 static sf_count_t
-memory_write(const void *from, sf_count_t count, void *user)
+refuse_memory_write(const void *from, sf_count_t count, void *user)
 {
     (void)from;
     (void)count;
@@ -102,17 +102,17 @@ memory_write(const void *from, sf_count_t count, void *user)
 typedef struct decoder {
     SNDFILE *file;
     SF_INFO info;
-    dop_resampler *resampler; /* NULL: the rate is right */
-    float *piece, *mono;      /* [PIECE, channels], [PIECE] */
+    dop_resampler *resampler; /* NULL: no resampling needed */
+    float *piece, *mono;      /* buffers: [PIECE, channels] and [PIECE] */
     dop_budget *budget;
     dop_diag *diag;
-    size_t most; /* samples of the longest audio */
+    size_t most; /* maximum number of output samples */
     float *out;
     size_t n, cap;
 } decoder;
 
 static dop_status
-reserve(decoder *d, size_t more)
+reserve_samples(decoder *d, size_t more)
 {
     if (more > d->most - d->n)
         return DOP_FAIL(d->diag, DOP_E_LIMIT, "the audio is longer than %zu seconds", d->most / (size_t)DOP_AUDIO_RATE);
@@ -130,9 +130,9 @@ reserve(decoder *d, size_t more)
 }
 
 static dop_status
-append(decoder *d, const float *samples, size_t n)
+append_samples(decoder *d, const float *samples, size_t n)
 {
-    const dop_status st = n > 0 ? reserve(d, n) : DOP_OK;
+    const dop_status st = n > 0 ? reserve_samples(d, n) : DOP_OK;
     if (st == DOP_OK && n > 0) {
         memcpy(d->out + d->n, samples, n * sizeof *samples);
         d->n += n;
@@ -140,9 +140,9 @@ append(decoder *d, const float *samples, size_t n)
     return st;
 }
 
-/* Appends n samples of one channel after they have been resampled; ends: there are no more. */
+/* Resamples and appends n mono samples.  ends: no more samples follow. */
 static dop_status
-resample(decoder *d, const float *mono, size_t n, bool ends)
+append_resampled(decoder *d, const float *mono, size_t n, bool ends)
 {
     dop_status st = DOP_OK;
     do {
@@ -155,13 +155,13 @@ resample(decoder *d, const float *mono, size_t n, bool ends)
         n -= room;
         st = dop_resampler_feed(d->resampler, room, ends && n == 0, d->diag, &samples, &made);
         if (st == DOP_OK)
-            st = append(d, samples, made);
+            st = append_samples(d, samples, made);
     } while (st == DOP_OK && n > 0);
     return st;
 }
 
 static dop_status
-read_pieces(decoder *d)
+decode_audio_pieces(decoder *d)
 {
     const int channels = d->info.channels;
     sf_count_t all = 0;
@@ -177,7 +177,8 @@ read_pieces(decoder *d)
             if (!(d->mono[i] > -1e6f && d->mono[i] < 1e6f))
                 return DOP_FAIL(d->diag, DOP_E_INPUT, "the audio has values that are no numbers");
         }
-        DOP_RETURN_IF_ERROR(d->resampler ? resample(d, d->mono, (size_t)n, n < PIECE) : append(d, d->mono, (size_t)n));
+        DOP_RETURN_IF_ERROR(d->resampler ? append_resampled(d, d->mono, (size_t)n, n < PIECE)
+                                         : append_samples(d, d->mono, (size_t)n));
     }
     if (sf_error(d->file) != SF_ERR_NO_ERROR)
         return DOP_FAIL(d->diag, DOP_E_INPUT, "the audio is damaged: %s", sf_strerror(d->file));
@@ -188,12 +189,12 @@ read_pieces(decoder *d)
     return DOP_OK;
 }
 
-/* True if a file is WAV, FLAC, OGG or MP3, by its first bytes.  libsndfile reads twenty other containers, whose readers have no use here. */
+/* True if the file starts like WAV, FLAC, OGG or MP3.  libsndfile would also read twenty other containers, which are not needed. */
 static bool
-is_known(const uint8_t *p, size_t n)
+is_known_audio(const uint8_t *p, size_t n)
 {
     enum { TAG = 10 };
-    while (n > TAG && memcmp(p, "ID3", 3) == 0) { /* tags, whose length has 7 bits in each byte */
+    while (n > TAG && memcmp(p, "ID3", 3) == 0) { /* skip ID3 tags, whose length has 7 bits per byte */
         const size_t size =
             (size_t)(p[6] & 127) << 21 | (size_t)(p[7] & 127) << 14 | (size_t)(p[8] & 127) << 7 | (p[9] & 127);
         const size_t all = TAG + size + (p[5] & 0x10 ? TAG : 0);
@@ -210,11 +211,11 @@ is_known(const uint8_t *p, size_t n)
 }
 
 static dop_status
-open_file(decoder *d, memory *m)
+open_audio_file(decoder *d, memory *m)
 {
-    SF_VIRTUAL_IO io = {memory_size, memory_seek, memory_read, memory_write, memory_tell};
+    SF_VIRTUAL_IO io = {memory_size, memory_seek, memory_read, refuse_memory_write, memory_tell};
     find_open_size(m);
-    if (!is_known(m->bytes, (size_t)m->n))
+    if (!is_known_audio(m->bytes, (size_t)m->n))
         return DOP_FAIL(d->diag, DOP_E_INPUT, "this is no audio that can be read: WAV, FLAC, OGG and MP3 are");
     d->file = sf_open_virtual(&io, SFM_READ, &d->info, m);
     if (!d->file)
@@ -241,9 +242,9 @@ dop_audio_decode(const void *bytes, size_t n, double most_seconds, dop_budget *b
     decoder d = {.budget = budget, .diag = diag, .most = (size_t)(most_seconds * DOP_AUDIO_RATE)};
     *out_samples = NULL;
     *out_n = 0;
-    dop_status st = open_file(&d, &m);
+    dop_status st = open_audio_file(&d, &m);
     if (st == DOP_OK)
-        st = read_pieces(&d);
+        st = decode_audio_pieces(&d);
     if (d.file)
         sf_close(d.file);
     dop_resampler_destroy(d.resampler);

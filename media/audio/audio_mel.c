@@ -1,4 +1,4 @@
-/* Log-mel spectrograms, as Whisper's feature extractor defines them: transformers, feature_extraction_whisper.py and audio_utils.py. */
+/* Log-mel spectrograms as in Whisper's feature extractor (transformers, feature_extraction_whisper.py and audio_utils.py). */
 #include "base/parallel.h"
 #include "media/audio.h"
 
@@ -12,9 +12,9 @@ enum {
     BLOCK = 512,
     MAX_BINS = 1024,
     WORTH_A_THREAD = 4096
-}; /* frames of a piece of work, and what a thread pays for */
+}; /* frames per work item; maximum number of bins; frames that justify a thread */
 
-/* A triangle of the filter bank: weights of the frequencies from `first` on. */
+/* A triangular filter: weights of n frequencies from `first` on. */
 typedef struct filter {
     uint32_t first, n;
     float weights[FREQUENCIES];
@@ -24,36 +24,36 @@ typedef struct bank {
     uint32_t n;
     filter *filters;
     float window[DOP_AUDIO_WINDOW];
-    kiss_fftr_cfg *fft; /* [n_threads]: it has scratch memory of its own */
+    kiss_fftr_cfg *fft; /* [n_threads] FFT plans; each has its own scratch memory */
     uint32_t n_threads;
     const float *samples;
     size_t n_samples, frames;
-    float *mel;   /* [n, frames] */
-    float *most;  /* [blocks]: the largest value of each */
-    float lowest; /* once it is known */
+    float *mel;   /* [n, frames] output */
+    float *most;  /* [blocks] largest value of each block */
+    float lowest; /* lower bound of the output, set after the first pass */
 } bank;
 
-/* Slaney's scale: linear up to 1000 Hz, logarithmic above it. */
+/* Slaney's mel scale: linear up to 1000 Hz, logarithmic above. */
 static double
-mel_of(double hz)
+hz_to_mel(double hz)
 {
     return hz < 1000 ? hz * 3 / 200 : 15 + log(hz / 1000) * 27 / log(6.4);
 }
 
 static double
-hz_of(double mel)
+mel_to_hz(double mel)
 {
     return mel < 15 ? mel * 200 / 3 : 1000 * exp((mel - 15) * log(6.4) / 27);
 }
 
-/* Triangles between the points of the scale, each of area 1. */
+/* Makes triangular filters between equidistant mel frequencies, each with area 1. */
 static void
-make_filters(bank *b)
+make_mel_filters(bank *b)
 {
-    const double top = mel_of(DOP_AUDIO_RATE / 2.0), step = top / (b->n + 1);
+    const double top = hz_to_mel(DOP_AUDIO_RATE / 2.0), step = top / (b->n + 1);
     for (uint32_t i = 0; i < b->n; i++) {
         filter *f = &b->filters[i];
-        const double low = hz_of(i * step), mid = hz_of((i + 1) * step), high = hz_of((i + 2) * step);
+        const double low = mel_to_hz(i * step), mid = mel_to_hz((i + 1) * step), high = mel_to_hz((i + 2) * step);
         for (uint32_t k = 0; k < FREQUENCIES; k++) {
             const double hz = (double)k * DOP_AUDIO_RATE / DOP_AUDIO_WINDOW;
             const double up = (hz - low) / (mid - low), down = (high - hz) / (high - mid), w = fmin(up, down);
@@ -67,7 +67,7 @@ make_filters(bank *b)
 }
 
 static void
-close_bank(bank *b)
+close_mel_bank(bank *b)
 {
     for (uint32_t i = 0; i < b->n_threads && b->fft; i++)
         kiss_fftr_free(b->fft[i]);
@@ -77,7 +77,7 @@ close_bank(bank *b)
 }
 
 static dop_status
-open_bank(bank *b, dop_diag *diag)
+open_mel_bank(bank *b, dop_diag *diag)
 {
     const uint64_t cores = b->frames / WORTH_A_THREAD + 1;
     bool good;
@@ -93,13 +93,13 @@ open_bank(bank *b, dop_diag *diag)
         return DOP_NO_MEMORY(diag);
     for (uint32_t i = 0; i < DOP_AUDIO_WINDOW; i++)
         b->window[i] = (float)(0.5 - 0.5 * cos(2 * acos(-1.0) * i / DOP_AUDIO_WINDOW));
-    make_filters(b);
+    make_mel_filters(b);
     return DOP_OK;
 }
 
-/* The windowed samples of a frame, which are reflected at both ends of the audio. */
+/* Computes the windowed samples of a frame; the audio is reflected at both ends. */
 static void
-window_of(const bank *b, size_t frame, float *out)
+apply_window(const bank *b, size_t frame, float *out)
 {
     const int64_t from = (int64_t)(frame * DOP_AUDIO_HOP) - DOP_AUDIO_WINDOW / 2, end = (int64_t)b->n_samples - 1;
     if (from >= 0 && from + DOP_AUDIO_WINDOW <= end + 1) {
@@ -114,9 +114,9 @@ window_of(const bank *b, size_t frame, float *out)
     }
 }
 
-/* A dop_parallel_fn: logarithms of the sums of power within each triangle, for the frames of a block. */
+/* A dop_parallel_fn: computes the log power in each filter for the frames of one block. */
 static dop_status
-measure(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
+measure_mel_block(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 {
     bank *b = user;
     float in[DOP_AUDIO_WINDOW], power[FREQUENCIES], most = -INFINITY;
@@ -124,7 +124,7 @@ measure(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
     const size_t from = (size_t)index * BLOCK, end = from + BLOCK < b->frames ? from + BLOCK : b->frames;
     (void)diag;
     for (size_t frame = from; frame < end; frame++) {
-        window_of(b, frame, in);
+        apply_window(b, frame, in);
         kiss_fftr(b->fft[worker], in, spectrum);
         for (uint32_t k = 0; k < FREQUENCIES; k++)
             power[k] = spectrum[k].r * spectrum[k].r + spectrum[k].i * spectrum[k].i;
@@ -142,9 +142,9 @@ measure(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
     return DOP_OK;
 }
 
-/* A dop_parallel_fn: levels of a bin, at most 8 below the largest. */
+/* A dop_parallel_fn: clamps a bin's levels to 8 below the maximum and scales them. */
 static dop_status
-scale(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
+scale_mel_bin(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 {
     const bank *b = user;
     float *row = b->mel + (size_t)index * b->frames;
@@ -163,13 +163,13 @@ dop_audio_mel(const float *samples, size_t n, uint32_t bins, dop_diag *diag, flo
     const uint32_t blocks = (uint32_t)((b.frames + BLOCK - 1) / BLOCK);
     float most = -INFINITY;
     dop_status st = DOP_OK;
-    DOP_TRY(open_bank(&b, diag));
-    DOP_TRY(dop_parallel_for(blocks, b.n_threads, measure, &b, diag));
+    DOP_TRY(open_mel_bank(&b, diag));
+    DOP_TRY(dop_parallel_for(blocks, b.n_threads, measure_mel_block, &b, diag));
     for (uint32_t i = 0; i < blocks; i++)
         most = b.most[i] > most ? b.most[i] : most;
     b.lowest = most - 8;
-    DOP_TRY(dop_parallel_for(bins, b.n_threads, scale, &b, diag));
+    DOP_TRY(dop_parallel_for(bins, b.n_threads, scale_mel_bin, &b, diag));
 error:
-    close_bank(&b);
+    close_mel_bank(&b);
     return st;
 }

@@ -1,5 +1,5 @@
-/* Resampling in blocks that begin at whole seconds, where samples of both rates coincide.  Each block is resampled by itself, with a second
- * more on either side, which is longer than any filter of libsamplerate reaches. */
+/* Block-wise resampling.  Blocks begin at whole seconds, where samples of both rates coincide.  Each block is resampled independently
+ * with one extra second on each side, more than the reach of any libsamplerate filter. */
 #include "media/audio/audio_resample.h"
 #include "base/parallel.h"
 #include "media/audio.h"
@@ -8,20 +8,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Samples of a block (about) and of the blocks that are resampled at once; longest block in seconds; most blocks at once. */
+/* Approximate samples per block; samples resampled at once; maximum block length in seconds; maximum blocks at once. */
 enum { BLOCK_SAMPLES = 1 << 18, ALL_SAMPLES = 1 << 21, MAX_SECONDS = 10, MAX_BLOCKS = 8 };
 
 struct dop_resampler {
-    uint32_t rate, seconds; /* of a block */
+    uint32_t rate, seconds; /* input rate in Hz; block length in seconds */
     dop_budget *budget;     /* not owned; NULL: unlimited */
-    uint64_t bytes;         /* charged to it */
-    uint32_t n_blocks;      /* that there is room for: the last one holds what is left at the end */
-    float *
-        in; /* [cap]: samples of the second before, those that are to be resampled, and those of the second behind them */
-    size_t n, cap, before; /* before: samples in `in` that have been resampled already */
-    float *out;            /* [n_blocks, seconds * DOP_AUDIO_RATE] */
-    size_t wanted;         /* samples of `out` */
-    float **made;          /* [n_blocks]: scratch memory of a block with its two seconds more */
+    uint64_t bytes;         /* charged to the budget */
+    uint32_t n_blocks;      /* capacity in blocks; the last one is for the rest at the end */
+    float *in;              /* [cap] input: the previous second, the samples to resample, and the second after them. */
+    size_t n, cap, before;  /* n: samples in `in`; before: already resampled samples at its start */
+    float *out;             /* [n_blocks, seconds * DOP_AUDIO_RATE] output */
+    size_t wanted;          /* number of valid samples in `out` */
+    float **made;           /* [n_blocks] scratch output of a block, including the extra seconds */
 };
 
 dop_status
@@ -37,7 +36,7 @@ dop_resampler_create(uint32_t rate, dop_budget *budget, dop_diag *diag, dop_resa
     const uint32_t fit = ALL_SAMPLES / (r->seconds * rate), cores = dop_cores() < MAX_BLOCKS ? dop_cores() : MAX_BLOCKS;
     r->n_blocks = 1 + (fit < 1 ? 1 : fit < cores ? fit : cores);
     r->cap = ((size_t)(r->n_blocks - 1) * r->seconds + 2) * rate;
-    const uint64_t made = (uint64_t)r->n_blocks * (2 * r->seconds + 2) * DOP_AUDIO_RATE; /* of out and made */
+    const uint64_t made = (uint64_t)r->n_blocks * (2 * r->seconds + 2) * DOP_AUDIO_RATE; /* samples of out and made */
     if (!dop_budget_take(budget, (r->cap + made) * sizeof *r->in)) {
         free(r);
         return DOP_FAIL(diag, DOP_E_LIMIT, "the audio takes more memory than is allowed");
@@ -81,9 +80,9 @@ dop_resampler_room(dop_resampler *resampler, size_t *out_n)
     return resampler->in + resampler->n;
 }
 
-/* A dop_parallel_fn: one block. */
+/* A dop_parallel_fn: resamples one block. */
 static dop_status
-resample(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
+resample_block(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 {
     const dop_resampler *r = user;
     const size_t begin = r->before + (size_t)index * r->seconds * r->rate, before = begin >= r->rate ? r->rate : 0;
@@ -100,7 +99,7 @@ resample(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
         return DOP_FAIL(diag, DOP_E_INPUT, "the audio cannot be resampled from %u Hz", r->rate);
     const size_t made = (size_t)x.output_frames_gen, n = made <= skip ? 0 : made - skip < wanted ? made - skip : wanted;
     memcpy(r->out + at, r->made[index] + skip, n * sizeof *r->out);
-    memset(r->out + at + n, 0, (wanted - n) * sizeof *r->out); /* the filter's last sample may be missing */
+    memset(r->out + at + n, 0, (wanted - n) * sizeof *r->out); /* the filter may omit the last sample */
     return DOP_OK;
 }
 
@@ -118,7 +117,7 @@ dop_resampler_feed(dop_resampler *resampler, size_t n, bool ends, dop_diag *diag
     const size_t fresh = r->n - r->before;
     const uint32_t blocks = ends ? (uint32_t)((fresh + block - 1) / block) : r->n_blocks - 1;
     r->wanted = ends ? (fresh * DOP_AUDIO_RATE + r->rate - 1) / r->rate : (size_t)blocks * r->seconds * DOP_AUDIO_RATE;
-    const dop_status st = dop_parallel_for(blocks, 0, resample, r, diag);
+    const dop_status st = dop_parallel_for(blocks, 0, resample_block, r, diag);
     if (st != DOP_OK)
         return st;
     *out_n = r->wanted;

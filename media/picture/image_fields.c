@@ -1,4 +1,4 @@
-/* A model's image processor as bytes of a plan, and back. */
+/* Serialization of image processors in plans. */
 #include "media/picture/image_processor.h"
 
 #include <string.h>
@@ -18,15 +18,15 @@ static const size_t n_bytes = 0
 #include "media/picture/image_processor.def"
     ;
 
-/* What carries bytes in one direction. */
+/* Reads or writes fields, so that one list of fields serves both. */
 typedef struct cursor {
-    dop_buf *out;      /* NULL: bytes are read */
-    const uint8_t *in; /* the next byte that is read */
-    bool bad;          /* a switch that is no switch, an enumeration that has no such value, a text without end */
+    dop_buf *out;      /* NULL: reading */
+    const uint8_t *in; /* next byte to read */
+    bool bad;          /* an invalid switch or enumeration value, or an unterminated text */
 } cursor;
 
 static void
-move(cursor *c, void *field, size_t size)
+move_bytes(cursor *c, void *field, size_t size)
 {
     if (c->out) {
         dop_buf_append(c->out, field, size);
@@ -36,35 +36,35 @@ move(cursor *c, void *field, size_t size)
     c->in += size;
 }
 
-/* The number that the plan holds for a field with fewer values than a number has. */
+/* Moves a field with a restricted range as a 32-bit number. */
 static uint32_t
-small(cursor *c, uint32_t value, uint32_t most)
+move_small_number(cursor *c, uint32_t value, uint32_t most)
 {
-    move(c, &value, sizeof value);
+    move_bytes(c, &value, sizeof value);
     c->bad = c->bad || value > most;
     return value > most ? 0 : value;
 }
 
 static void
-text(cursor *c, char *field)
+move_mark_text(cursor *c, char *field)
 {
-    move(c, field, DOP_MARK_SIZE);
+    move_bytes(c, field, DOP_MARK_SIZE);
     c->bad = c->bad || !memchr(field, 0, DOP_MARK_SIZE);
     field[DOP_MARK_SIZE - 1] = 0;
 }
 
 static void
-all(cursor *c, dop_image_processor *p)
+move_processor(cursor *c, dop_image_processor *p)
 {
     static const uint32_t most_form = DOP_IMAGE_BUDGET, most_filter = DOP_FILTER_BICUBIC, most_point = DOP_FIXED_PILLOW,
                           most_marks = DOP_MARKS_GRID;
-#define MOVE_BOOL(name) p->name = small(c, p->name, 1) != 0
-#define MOVE_FORM(name) p->name = small(c, (uint32_t)p->name, most_##name)
-#define MOVE_U32(name) move(c, &p->name, SIZE_U32)
-#define MOVE_U64(name) move(c, &p->name, SIZE_U64)
-#define MOVE_F64(name) move(c, &p->name, SIZE_F64)
-#define MOVE_F32(name) move(c, p->name, SIZE_F32)
-#define MOVE_TEXT(name) text(c, p->name)
+#define MOVE_BOOL(name) p->name = move_small_number(c, p->name, 1) != 0
+#define MOVE_FORM(name) p->name = move_small_number(c, (uint32_t)p->name, most_##name)
+#define MOVE_U32(name) move_bytes(c, &p->name, SIZE_U32)
+#define MOVE_U64(name) move_bytes(c, &p->name, SIZE_U64)
+#define MOVE_F64(name) move_bytes(c, &p->name, SIZE_F64)
+#define MOVE_F32(name) move_bytes(c, p->name, SIZE_F32)
+#define MOVE_TEXT(name) move_mark_text(c, p->name)
 #define FIELD(type, name) MOVE_##type(name);
 #include "media/picture/image_processor.def"
 }
@@ -73,7 +73,7 @@ void
 dop_image_processor_write(const dop_image_processor *p, dop_buf *out)
 {
     dop_image_processor copy = *p;
-    all(&(cursor){.out = out}, &copy);
+    move_processor(&(cursor){.out = out}, &copy);
 }
 
 dop_status
@@ -83,7 +83,7 @@ dop_image_processor_read(const void *bytes, size_t size, dop_diag *diag, dop_ima
     *out = (dop_image_processor){0};
     if (size != n_bytes)
         return DOP_FAIL(diag, DOP_E_INPUT, "an image processor has %zu bytes, expected %zu", size, n_bytes);
-    all(&c, out);
+    move_processor(&c, out);
     if (c.bad)
         return DOP_FAIL(diag, DOP_E_INPUT, "a field of the image processor has no such value");
     return dop_image_processor_check(out, diag);

@@ -1,97 +1,100 @@
-/* Layout of pictures: the sizes after resizing, tiles and numbers of patches.  Rounding here decides how many tokens a picture has, so
- * divisions are in double where the published processors divide doubles. */
+/* Image layout: sizes after resizing, tiles and numbers of patches.  Rounding determines the number of tokens, so divisions are in
+ * double where the published processors use double. */
 #include "media/picture/image_processor.h"
 
 #include "base/step_record.h"
 
 #include <math.h>
 
-/* Bounds of a processor's numbers, with which all products of sizes stay far below 2^63. */
+/* Bounds of a processor's numbers; they keep all products of sizes far below 2^63. */
 enum { MAX_PATCH = 256, MAX_MERGE = 64, MAX_FRAMES = 16, MAX_TILES = 256, MAX_PATCHES = 1 << 20 };
 
 static dop_status
-wrong(dop_diag *diag, const char *field)
+refuse_processor_field(dop_diag *diag, const char *field)
 {
     return DOP_FAIL(diag, DOP_E_INPUT, "the image processor's %s is missing or out of range", field);
 }
 
 static bool
-in(uint64_t v, uint64_t low, uint64_t high)
+is_in_range(uint64_t v, uint64_t low, uint64_t high)
 {
     return v >= low && v <= high;
 }
 
 static bool
-is_edge(uint32_t v)
+is_valid_edge(uint32_t v)
 {
-    return in(v, 1, DOP_PICTURE_MAX_EDGE);
+    return is_in_range(v, 1, DOP_PICTURE_MAX_EDGE);
 }
 
 /* Checks the fields that the processor's form needs. */
 static dop_status
-check_form(const dop_image_processor *p, dop_diag *diag)
+check_processor_form(const dop_image_processor *p, dop_diag *diag)
 {
     const uint64_t unit = (uint64_t)p->patch * p->merge;
     switch (p->form) {
     case DOP_IMAGE_EXACT:
     case DOP_IMAGE_PAN:
     case DOP_IMAGE_CANVAS:
-        if (!is_edge(p->width) || !is_edge(p->height))
-            return wrong(diag, "size");
+        if (!is_valid_edge(p->width) || !is_valid_edge(p->height))
+            return refuse_processor_field(diag, "size");
         if (p->form == DOP_IMAGE_CANVAS && p->split &&
-            (!in(p->min_tiles, 1, p->max_tiles) || !in(p->max_tiles, 1, MAX_TILES)))
-            return wrong(diag, "number of tiles");
+            (!is_in_range(p->min_tiles, 1, p->max_tiles) || !is_in_range(p->max_tiles, 1, MAX_TILES)))
+            return refuse_processor_field(diag, "number of tiles");
         if (p->form == DOP_IMAGE_PAN && p->split &&
-            (!is_edge(p->pan_edge) || !in(p->max_tiles, 1, MAX_TILES) || !(p->pan_ratio >= 0)))
-            return wrong(diag, "pan and scan");
+            (!is_valid_edge(p->pan_edge) || !is_in_range(p->max_tiles, 1, MAX_TILES) || !(p->pan_ratio >= 0)))
+            return refuse_processor_field(diag, "pan and scan");
         return DOP_OK;
     case DOP_IMAGE_EDGE:
-        return is_edge(p->shortest) ? DOP_OK : wrong(diag, "shortest edge");
+        return is_valid_edge(p->shortest) ? DOP_OK : refuse_processor_field(diag, "shortest edge");
     case DOP_IMAGE_PIXELS:
-        if (!in(p->max_pixels, unit * unit, DOP_PICTURE_MAX_PIXELS))
-            return wrong(diag, "largest number of pixels");
+        if (!is_in_range(p->max_pixels, unit * unit, DOP_PICTURE_MAX_PIXELS))
+            return refuse_processor_field(diag, "largest number of pixels");
         if (p->split && p->tile &&
-            (!is_edge(p->tile) || !in(p->min_tiles, 1, p->max_tiles) || !in(p->max_tiles, 1, MAX_TILES) ||
-             !(p->pan_ratio >= 0)))
-            return wrong(diag, "number of tiles");
-        return p->min_pixels <= p->max_pixels ? DOP_OK : wrong(diag, "smallest number of pixels");
+            (!is_valid_edge(p->tile) || !is_in_range(p->min_tiles, 1, p->max_tiles) ||
+             !is_in_range(p->max_tiles, 1, MAX_TILES) || !(p->pan_ratio >= 0)))
+            return refuse_processor_field(diag, "number of tiles");
+        return p->min_pixels <= p->max_pixels ? DOP_OK : refuse_processor_field(diag, "smallest number of pixels");
     case DOP_IMAGE_LONGEST:
-        return is_edge(p->longest) ? DOP_OK : wrong(diag, "longest edge");
+        return is_valid_edge(p->longest) ? DOP_OK : refuse_processor_field(diag, "longest edge");
     case DOP_IMAGE_TILES:
-        return !is_edge(p->longest) ? wrong(diag, "longest edge") : is_edge(p->tile) ? DOP_OK : wrong(diag, "tile");
+        return !is_valid_edge(p->longest) ? refuse_processor_field(diag, "longest edge")
+               : is_valid_edge(p->tile)   ? DOP_OK
+                                          : refuse_processor_field(diag, "tile");
     case DOP_IMAGE_BUDGET:
-        return in(p->max_patches, (uint64_t)p->merge * p->merge, MAX_PATCHES) ? DOP_OK
-                                                                              : wrong(diag, "number of patches");
+        return is_in_range(p->max_patches, (uint64_t)p->merge * p->merge, MAX_PATCHES)
+                   ? DOP_OK
+                   : refuse_processor_field(diag, "number of patches");
     case DOP_IMAGE_PATCHES:
-        return in(p->max_patches, 1, MAX_PATCHES) ? DOP_OK : wrong(diag, "number of patches");
+        return is_in_range(p->max_patches, 1, MAX_PATCHES) ? DOP_OK : refuse_processor_field(diag, "number of patches");
     }
-    return wrong(diag, "form");
+    return refuse_processor_field(diag, "form");
 }
 
 dop_status
 dop_image_processor_check(const dop_image_processor *p, dop_diag *diag)
 {
     if (p->filter < DOP_FILTER_LANCZOS || p->filter > DOP_FILTER_BICUBIC || p->point > DOP_FIXED_PILLOW)
-        return wrong(diag, "filter");
-    if (!in(p->patch, 1, MAX_PATCH))
-        return wrong(diag, "patch size");
-    if (!in(p->merge, 1, MAX_MERGE) || !in(p->frames, 1, MAX_FRAMES) || p->more_features > 64 ||
+        return refuse_processor_field(diag, "filter");
+    if (!is_in_range(p->patch, 1, MAX_PATCH))
+        return refuse_processor_field(diag, "patch size");
+    if (!is_in_range(p->merge, 1, MAX_MERGE) || !is_in_range(p->frames, 1, MAX_FRAMES) || p->more_features > 64 ||
         p->window > DOP_PICTURE_MAX_EDGE)
-        return wrong(diag, "number of patches of a feature");
-    if (p->crop && (!is_edge(p->crop_width) || !is_edge(p->crop_height)))
-        return wrong(diag, "crop size");
+        return refuse_processor_field(diag, "number of patches of a feature");
+    if (p->crop && (!is_valid_edge(p->crop_width) || !is_valid_edge(p->crop_height)))
+        return refuse_processor_field(diag, "crop size");
     if (p->rescale && !(p->factor > 0 && p->factor < 1e6))
-        return wrong(diag, "rescale factor");
+        return refuse_processor_field(diag, "rescale factor");
     for (uint32_t c = 0; p->normalize && c < 3; c++)
         if (!(fabsf(p->mean[c]) < 1e6F) || !(p->std[c] > 1e-9F && p->std[c] < 1e6F))
-            return wrong(diag, "mean or standard deviation");
+            return refuse_processor_field(diag, "mean or standard deviation");
     if (p->marks > DOP_MARKS_GRID)
-        return wrong(diag, "form of marks");
+        return refuse_processor_field(diag, "form of marks");
     const char *const texts[] = {p->placeholder, p->image, p->begin, p->end, p->row_end, p->whole, p->before, p->after};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (texts[i][DOP_MARK_SIZE - 1])
-            return wrong(diag, "token");
-    return check_form(p, diag);
+            return refuse_processor_field(diag, "token");
+    return check_processor_form(p, diag);
 }
 
 void
@@ -110,20 +113,20 @@ dop_image_processor_limit(dop_image_processor *p, uint32_t max_rows)
 }
 
 static uint32_t
-up_to(uint32_t v, uint32_t multiple)
+round_up_to_multiple(uint32_t v, uint32_t multiple)
 {
     return (v + multiple - 1) / multiple * multiple;
 }
 
-/* Converts a computed size to an edge in pixels; 0: out of range, which the caller refuses. */
+/* Converts a computed size to an edge in pixels; 0: out of range, which the caller rejects. */
 static uint32_t
-edge(double v)
+to_edge_length(double v)
 {
     return v >= 1 && v <= DOP_PICTURE_MAX_EDGE ? (uint32_t)v : 0;
 }
 
-/* Qwen's smart_resize: edges become the nearest multiples of patch * merge; where these have more than max_pixels or fewer than
- * min_pixels pixels, the picture is first scaled to the bound, its aspect ratio kept. */
+/* Qwen's smart_resize.  Rounds edges to the nearest multiples of patch * merge.  If the result exceeds max_pixels or is below
+ * min_pixels, the image is first scaled to the bound, keeping its aspect ratio. */
 static void
 lay_out_pixels(const dop_image_processor *p, double w, double h, dop_image_layout *out)
 {
@@ -138,8 +141,8 @@ lay_out_pixels(const dop_image_processor *p, double w, double h, dop_image_layou
         out_w = ceil(w * beta / unit) * unit;
         out_h = ceil(h * beta / unit) * unit;
     }
-    out->middle_width = edge(out_w);
-    out->middle_height = edge(out_h);
+    out->middle_width = to_edge_length(out_w);
+    out->middle_height = to_edge_length(out_h);
 }
 
 static void
@@ -151,14 +154,14 @@ lay_out_longest(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_
         h = (uint32_t)floor(h / ratio);
     }
     const uint32_t unit = p->patch * p->merge;
-    out->middle_width = up_to(w > 0 ? w : 1, unit);
-    out->middle_height = up_to(h > 0 ? h : 1, unit);
+    out->middle_width = round_up_to_multiple(w > 0 ? w : 1, unit);
+    out->middle_height = round_up_to_multiple(h > 0 ? h : 1, unit);
 }
 
-/* The first size of Idefics 3: the longer edge becomes `longest`, and the shorter one an even number that keeps the aspect ratio; then
- * both shrink until none exceeds 4096. */
+/* First size of Idefics 3.  The longer edge becomes `longest`; the shorter one an even number that keeps the aspect ratio.  Both then
+ * shrink until neither exceeds 4096. */
 static void
-idefics_first(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_layout *out)
+lay_out_idefics_first(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_layout *out)
 {
     enum { MAX_EDGE = 4096 };
     const double form = (double)w / h;
@@ -172,8 +175,8 @@ idefics_first(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_la
         longer = MAX_EDGE;
         shorter = fmax(floor(wide ? longer / again : longer * again), 1);
     }
-    out->first_width = wide ? longer : edge(shorter);
-    out->first_height = wide ? edge(shorter) : longer;
+    out->first_width = wide ? longer : to_edge_length(shorter);
+    out->first_height = wide ? to_edge_length(shorter) : longer;
 }
 
 static void
@@ -182,7 +185,7 @@ lay_out_tiles(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_la
     out->first_width = w;
     out->first_height = h;
     if (p->resize)
-        idefics_first(p, w, h, out);
+        lay_out_idefics_first(p, w, h, out);
     w = out->first_width;
     h = out->first_height;
     out->width = out->height = out->middle_width = out->middle_height = p->tile;
@@ -190,11 +193,11 @@ lay_out_tiles(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_la
         return;
     const double form = (double)w / h;
     if (w >= h) {
-        w = up_to(w, p->tile);
-        h = up_to((uint32_t)(w / form), p->tile);
+        w = round_up_to_multiple(w, p->tile);
+        h = round_up_to_multiple((uint32_t)(w / form), p->tile);
     } else {
-        h = up_to(h, p->tile);
-        w = up_to((uint32_t)(h * form), p->tile);
+        h = round_up_to_multiple(h, p->tile);
+        w = round_up_to_multiple((uint32_t)(h * form), p->tile);
     }
     out->middle_width = w;
     out->middle_height = h;
@@ -204,8 +207,8 @@ lay_out_tiles(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_la
     }
 }
 
-/* InternVL's grid of tiles: the one whose aspect ratio is closest to the picture's.  Of equally close grids the later one wins while its
- * tiles have fewer than twice the picture's pixels; grids come in the order of their number of tiles, then of columns. */
+/* InternVL's tile grid: the grid whose aspect ratio is closest to the image's.  Ties prefer the later grid if its tiles have fewer than
+ * twice the image's pixels.  Grids are ordered by number of tiles, then columns. */
 static void
 lay_out_canvas(const dop_image_processor *p, uint32_t w, uint32_t h, uint32_t tile_width, uint32_t tile_height,
                dop_image_layout *out)
@@ -232,8 +235,8 @@ lay_out_canvas(const dop_image_processor *p, uint32_t w, uint32_t h, uint32_t ti
     out->middle_height = rows * tile_height;
 }
 
-/* LFM2-VL's tiles: a picture that is too large for one tile becomes squares of `tile` pixels, and the whole at the size of a picture that
- * is one tile. */
+/* LFM2-VL's tiles.  An image that is too large for one tile is divided into squares of `tile` pixels, followed by the whole image at
+ * its single-tile size. */
 static void
 divide_pixels(const dop_image_processor *p, double w, double h, dop_image_layout *out)
 {
@@ -250,7 +253,7 @@ divide_pixels(const dop_image_processor *p, double w, double h, dop_image_layout
     out->whole_height = whole_height;
 }
 
-/* Gemma 3's pan and scan: divides a long picture into pieces side by side along its longer edge. */
+/* Gemma 3's pan and scan: divides a long image into adjacent pieces along its longer edge. */
 static void
 lay_out_pan(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_layout *out)
 {
@@ -270,7 +273,7 @@ lay_out_pan(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_layo
     out->whole_first = true;
 }
 
-/* SigLIP 2's size: finds by bisection the largest scale at which the picture has no more than max_patches patches. */
+/* SigLIP 2's size: bisects for the largest scale with at most max_patches patches. */
 static void
 lay_out_patches(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_layout *out)
 {
@@ -284,13 +287,13 @@ lay_out_patches(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_
         else
             high = scale;
     }
-    out->middle_width = edge(fmax(patch, ceil(w * low / patch) * patch));
-    out->middle_height = edge(fmax(patch, ceil(h * low / patch) * patch));
+    out->middle_width = to_edge_length(fmax(patch, ceil(w * low / patch) * patch));
+    out->middle_height = to_edge_length(fmax(patch, ceil(h * low / patch) * patch));
 }
 
-/* Gemma 4's size: the picture is scaled to max_patches patches, and its edges round down to multiples of `unit` pixels.  An edge that would
- * vanish becomes `unit`, and the other one as many times as long as in the picture, within the number of patches.  A step of the tower
- * knows places below DOP_STEP_EDGE. */
+/* Gemma 4's size.  Scales the image to max_patches patches and rounds edges down to multiples of `unit` pixels.  An edge that would
+ * become 0 becomes `unit`; the other then follows from the aspect ratio, within the number of patches.  Positions in a step of the
+ * encoder must be below DOP_STEP_EDGE. */
 static void
 lay_out_budget(const dop_image_processor *p, double w, double h, dop_image_layout *out)
 {
@@ -305,21 +308,21 @@ lay_out_budget(const dop_image_processor *p, double w, double h, dop_image_layou
         out_w = unit;
         out_h = floor(h / w) * unit;
     }
-    out->middle_width = edge(fmin(out_w, most));
-    out->middle_height = edge(fmin(out_h, most));
+    out->middle_width = to_edge_length(fmin(out_w, most));
+    out->middle_height = to_edge_length(fmin(out_h, most));
 }
 
-/* CLIP's size: the shorter edge becomes `shortest`, the aspect ratio is kept. */
+/* CLIP's size: the shorter edge becomes `shortest`; keeps the aspect ratio. */
 static void
 lay_out_edge(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_layout *out)
 {
     const uint64_t longer = (uint64_t)p->shortest * (w > h ? w : h) / (w > h ? h : w);
-    out->middle_width = w <= h ? p->shortest : edge((double)longer);
-    out->middle_height = w <= h ? edge((double)longer) : p->shortest;
+    out->middle_width = w <= h ? p->shortest : to_edge_length((double)longer);
+    out->middle_height = w <= h ? to_edge_length((double)longer) : p->shortest;
 }
 
 static dop_status
-sizes(const dop_image_processor *p, uint32_t w, uint32_t h, dop_diag *diag, dop_image_layout *out)
+compute_sizes(const dop_image_processor *p, uint32_t w, uint32_t h, dop_diag *diag, dop_image_layout *out)
 {
     out->middle_width = w;
     out->middle_height = h;
@@ -375,7 +378,7 @@ dop_image_lay_out(const dop_image_processor *p, uint32_t width, uint32_t height,
     dop_image_layout x = {0};
     if (width == 0 || height == 0 || width > DOP_PICTURE_MAX_EDGE || height > DOP_PICTURE_MAX_EDGE)
         return DOP_FAIL(diag, DOP_E_INPUT, "a picture of %u x %u pixels", width, height);
-    dop_status st = sizes(p, width, height, diag, &x);
+    dop_status st = compute_sizes(p, width, height, diag, &x);
     if (st != DOP_OK)
         return st;
     const bool divided = x.tile_rows > 0;
@@ -393,8 +396,8 @@ dop_image_lay_out(const dop_image_processor *p, uint32_t width, uint32_t height,
     const uint32_t whole_columns = x.whole_width / p->patch, whole_rows = x.whole_height / p->patch;
     const uint64_t whole = (uint64_t)whole_columns * whole_rows;
     const uint64_t patches = (uint64_t)(x.n_tiles - 1) * x.grid_width * x.grid_height + whole;
-    /* Pixels beyond the last whole patch are dropped, as by a convolution with the patch as stride.  But the patches along each edge must
-     * fill whole features. */
+    /* Pixels after the last whole patch are dropped, as by a convolution with stride patch.  The patches along each edge must fill
+     * whole features. */
     if (x.middle_width == 0 || x.middle_height == 0 || whole == 0 || x.grid_width % p->merge != 0 ||
         x.grid_height % p->merge != 0 || whole_columns % p->merge != 0 || whole_rows % p->merge != 0)
         return DOP_FAIL(diag, DOP_E_INPUT,

@@ -1,4 +1,4 @@
-/* Makes the tokens that stand for a picture in a text. */
+/* Image tokens of a prompt. */
 #include "media/picture/image_processor.h"
 
 #include <stdlib.h>
@@ -10,9 +10,9 @@ typedef struct marks {
     bool failed;
 } marks;
 
-/* Adds a text n times, as one mark; adds nothing where the text is empty or n is 0. */
+/* Appends a text repeated n times as one mark.  Does nothing if the text is empty or n is 0. */
 static void
-add(marks *m, const char *text, uint32_t n, bool features)
+append_image_mark(marks *m, const char *text, uint32_t n, bool features)
 {
     if (!text[0] || n == 0 || m->failed)
         return;
@@ -30,53 +30,53 @@ add(marks *m, const char *text, uint32_t n, bool features)
     snprintf(x->text, sizeof x->text, "%s", text);
 }
 
-/* The mark of a tile with its row and its column, which count from 1. */
+/* Appends the marker of a tile with its row and column, counted from 1. */
 static void
-add_place(marks *m, dop_mark_form form, uint32_t row, uint32_t column)
+append_tile_marker(marks *m, dop_mark_form form, uint32_t row, uint32_t column)
 {
     char place[sizeof((dop_image_mark *)NULL)->text];
     if (form == DOP_MARKS_TILES)
         snprintf(place, sizeof place, "<row_%u_col_%u>", row + 1, column + 1);
     else
         snprintf(place, sizeof place, "<|img_row_%u_col_%u|>", row + 1, column + 1);
-    add(m, place, 1, false);
+    append_image_mark(m, place, 1, false);
 }
 
-/* Adds the marks of DOP_MARKS_GRID. */
+/* Appends the marks of DOP_MARKS_GRID. */
 static void
-add_grid(marks *m, const dop_image_processor *p, const dop_image_layout *x)
+append_grid_marks(marks *m, const dop_image_processor *p, const dop_image_layout *x)
 {
-    add(m, p->begin, 1, false);
+    append_image_mark(m, p->begin, 1, false);
     for (uint32_t i = 0; i < x->n_tiles; i++) {
         const dop_image_tile tile = dop_image_tile_of(p, x, i);
         if (!tile.whole)
-            add_place(m, DOP_MARKS_GRID, i / x->tile_columns, i % x->tile_columns);
+            append_tile_marker(m, DOP_MARKS_GRID, i / x->tile_columns, i % x->tile_columns);
         else if (x->n_tiles > 1)
-            add(m, p->whole, 1, false);
-        add(m, p->image, tile.features, true);
+            append_image_mark(m, p->whole, 1, false);
+        append_image_mark(m, p->image, tile.features, true);
     }
-    add(m, p->end, 1, false);
+    append_image_mark(m, p->end, 1, false);
 }
 
-/* Adds the marks of DOP_MARKS_TILES: each tile behind a mark with its row and its column, which count from 1; then the whole picture. */
+/* Appends the marks of DOP_MARKS_TILES: each tile after a marker with its row and column, then the whole image. */
 static void
-add_tiles(marks *m, const dop_image_processor *p, const dop_image_layout *x)
+append_tile_marks(marks *m, const dop_image_processor *p, const dop_image_layout *x)
 {
     const uint32_t each = dop_image_tile_of(p, x, 0).features;
     for (uint32_t row = 0; row < x->tile_rows; row++) {
         for (uint32_t column = 0; column < x->tile_columns; column++) {
-            add(m, p->begin, 1, false);
-            add_place(m, DOP_MARKS_TILES, row, column);
-            add(m, p->image, each, true);
+            append_image_mark(m, p->begin, 1, false);
+            append_tile_marker(m, DOP_MARKS_TILES, row, column);
+            append_image_mark(m, p->image, each, true);
         }
-        add(m, p->row_end, 1, false);
+        append_image_mark(m, p->row_end, 1, false);
     }
     if (x->tile_rows > 0)
-        add(m, p->row_end, 1, false);
-    add(m, p->begin, 1, false);
-    add(m, p->whole, 1, false);
-    add(m, p->image, each, true);
-    add(m, p->end, 1, false);
+        append_image_mark(m, p->row_end, 1, false);
+    append_image_mark(m, p->begin, 1, false);
+    append_image_mark(m, p->whole, 1, false);
+    append_image_mark(m, p->image, each, true);
+    append_image_mark(m, p->end, 1, false);
 }
 
 dop_status
@@ -88,17 +88,17 @@ dop_image_marks(const dop_image_processor *p, const dop_image_layout *layout, do
     *out_marks = NULL;
     *out_n = 0;
     if (p->marks == DOP_MARKS_TILES) {
-        add_tiles(&m, p, layout);
+        append_tile_marks(&m, p, layout);
     } else if (p->marks == DOP_MARKS_GRID) {
-        add_grid(&m, p, layout);
+        append_grid_marks(&m, p, layout);
     } else {
-        add(&m, p->begin, 1, false);
+        append_image_mark(&m, p->begin, 1, false);
         for (uint32_t i = 0; i < lines; i++) {
-            add(&m, p->image, layout->features / lines, true);
+            append_image_mark(&m, p->image, layout->features / lines, true);
             if (i + 1 < lines)
-                add(&m, p->row_end, 1, false);
+                append_image_mark(&m, p->row_end, 1, false);
         }
-        add(&m, p->end, 1, false);
+        append_image_mark(&m, p->end, 1, false);
     }
     if (m.failed) {
         free(m.items);

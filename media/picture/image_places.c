@@ -1,10 +1,10 @@
-/* Where the patches of a picture lie in a table of learned positions. */
+/* Interpolation of learned position tables at the patches of an image. */
 #include "media/picture/image_processor.h"
 
-/* Linear interpolation of place i of n along an edge of `edge` rows: the row before the place, the row behind it, and the weight of the
+/* Linear interpolation at patch i of n along a table edge of `edge` rows.  Returns the row before, the row after, and the weight of the
  * latter. */
 static void
-between(uint32_t edge, uint32_t i, uint32_t n, uint32_t *out_low, uint32_t *out_high, float *out_share)
+interpolate_place(uint32_t edge, uint32_t i, uint32_t n, uint32_t *out_low, uint32_t *out_high, float *out_share)
 {
     const float at = n > 1 ? (float)i * ((float)(edge - 1) / (float)(n - 1)) : 0;
     *out_low = (uint32_t)at;
@@ -18,8 +18,8 @@ dop_image_corners(uint32_t edge, uint32_t y, uint32_t x, uint32_t grid_height, u
 {
     uint32_t top, bottom, left, right;
     float down, across;
-    between(edge, y, grid_height, &top, &bottom, &down);
-    between(edge, x, grid_width, &left, &right, &across);
+    interpolate_place(edge, y, grid_height, &top, &bottom, &down);
+    interpolate_place(edge, x, grid_width, &left, &right, &across);
     out_rows[0] = top * edge + left;
     out_rows[1] = top * edge + right;
     out_rows[2] = bottom * edge + left;
@@ -30,10 +30,10 @@ dop_image_corners(uint32_t edge, uint32_t y, uint32_t x, uint32_t grid_height, u
     out_shares[3] = down * across;
 }
 
-/* The weight of row j of `edge` rows in place i of n along an edge that is resized with a triangle filter, which is as wide as a place where
- * places are fewer than rows; not divided by the sum of all weights. */
+/* Returns the weight of row j of `edge` for output i of n, with a triangle filter.  The filter is one output wide when downsampling.
+ * Weights are not normalized. */
 static double
-triangle(uint32_t edge, uint32_t i, uint32_t n, uint32_t j)
+triangle_weight(uint32_t edge, uint32_t i, uint32_t n, uint32_t j)
 {
     const double scale = (double)edge / n, width = scale > 1 ? scale : 1;
     const double away = ((j + 0.5) - scale * (i + 0.5)) / width;
@@ -46,10 +46,10 @@ dop_image_resampling(uint32_t edge, uint32_t y, uint32_t x, uint32_t grid_height
 {
     double down = 0, across = 0;
     for (uint32_t j = 0; j < edge; j++) {
-        down += triangle(edge, y, grid_height, j);
-        across += triangle(edge, x, grid_width, j);
+        down += triangle_weight(edge, y, grid_height, j);
+        across += triangle_weight(edge, x, grid_width, j);
     }
     for (uint32_t i = 0; i < edge * edge; i++)
-        out_weights[i] = (float)(triangle(edge, y, grid_height, i / edge) / down *
-                                 (triangle(edge, x, grid_width, i % edge) / across));
+        out_weights[i] = (float)(triangle_weight(edge, y, grid_height, i / edge) / down *
+                                 (triangle_weight(edge, x, grid_width, i % edge) / across));
 }

@@ -1,14 +1,14 @@
-/* Computes a tower's input: from a picture and its layout to normalized values in rows. */
+/* Computes the encoder's input: normalized values in rows, from an image and its layout. */
 #include "base/parallel.h"
 #include "media/picture/image_processor.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Makes a look-up table of the normalized value for each 8-bit value of a color.  Where values are both rescaled and normalized, mean
- * and deviation are divided by the factor instead of multiplying the values, in single precision. */
+/* Makes lookup tables of normalized values for 8-bit channel values.  If values are rescaled and normalized, mean and standard
+ * deviation are divided by the factor instead, in single precision, as in the published processors. */
 static void
-make_table(const dop_image_processor *p, float table[3][256])
+make_value_table(const dop_image_processor *p, float table[3][256])
 {
     for (uint32_t c = 0; c < 3; c++)
         for (uint32_t v = 0; v < 256; v++) {
@@ -18,10 +18,10 @@ make_table(const dop_image_processor *p, float table[3][256])
         }
 }
 
-/* Cuts a rectangle out of a picture; what lies outside of the picture is black. */
+/* Cuts a rectangle out of an image; pixels outside of the image are black. */
 static dop_status
-cut(const dop_picture *in, int64_t left, int64_t top, uint32_t w, uint32_t h, dop_budget *budget, dop_diag *diag,
-    dop_picture *out)
+cut_rectangle(const dop_picture *in, int64_t left, int64_t top, uint32_t w, uint32_t h, dop_budget *budget,
+              dop_diag *diag, dop_picture *out)
 {
     const uint64_t bytes = (uint64_t)w * h * 3;
     if (!dop_budget_take(budget, bytes) || !dop_budget_step(budget, bytes / 16))
@@ -37,18 +37,19 @@ cut(const dop_picture *in, int64_t left, int64_t top, uint32_t w, uint32_t h, do
     return DOP_OK;
 }
 
-/* What decides where a pixel's value is written. */
+/* Context for writing pixel values. */
 typedef struct place {
     const dop_image_processor *p;
     const dop_image_layout *layout;
     dop_pixel_order order;
-    const dop_image_row *rows; /* order of the rows of all tiles */
+    const dop_image_row *rows; /* rows of all tiles, in order */
 } place;
 
-/* Lists the rows of a tile: by window of `window` features along each edge (0: one window), in it by feature, in that by patch, each in
- * reading order.  m: patches along an edge of a feature. */
+/* Lists the rows of a tile: by window of `window` features per edge (0: one window), then by feature, then by patch, each in reading
+ * order.
+ * m: patches per edge of a feature. */
 static void
-order_rows(const dop_image_tile *x, uint32_t window, uint32_t m, dop_image_row *rows)
+list_tile_rows(const dop_image_tile *x, uint32_t window, uint32_t m, dop_image_row *rows)
 {
     const uint32_t w = x->grid_width / m, h = x->grid_height / m;
     const uint32_t edge = window ? window : w > h ? w : h;
@@ -65,14 +66,14 @@ order_rows(const dop_image_tile *x, uint32_t window, uint32_t m, dop_image_row *
         }
 }
 
-/* Lists the rows of all tiles. */
+/* Lists the rows of all tiles, tile by tile. */
 static void
-order_tiles(const dop_image_processor *p, const dop_image_layout *layout, uint32_t window, uint32_t m,
-            dop_image_row *rows)
+list_all_rows(const dop_image_processor *p, const dop_image_layout *layout, uint32_t window, uint32_t m,
+              dop_image_row *rows)
 {
     for (uint32_t i = 0; i < layout->n_tiles; i++) {
         const dop_image_tile tile = dop_image_tile_of(p, layout, i);
-        order_rows(&tile, window, m, rows + tile.first_row);
+        list_tile_rows(&tile, window, m, rows + tile.first_row);
     }
 }
 
@@ -82,12 +83,12 @@ dop_image_rows(const dop_image_processor *p, const dop_image_layout *layout, dop
     *out_rows = calloc(layout->rows, sizeof **out_rows);
     if (!*out_rows)
         return DOP_NO_MEMORY(diag);
-    order_tiles(p, layout, p->window, p->merge, *out_rows);
+    list_all_rows(p, layout, p->window, p->merge, *out_rows);
     return DOP_OK;
 }
 
 static void
-put_planes(const float table[3][256], const dop_picture *tile, float *out)
+write_planes(const float table[3][256], const dop_picture *tile, float *out)
 {
     const uint64_t plane = (uint64_t)tile->width * tile->height;
     for (uint64_t i = 0; i < plane; i++)
@@ -95,9 +96,9 @@ put_planes(const float table[3][256], const dop_picture *tile, float *out)
             out[c * plane + i] = table[c][tile->rgb[3 * i + c]];
 }
 
-/* Writes the row of one patch.  from: the patch's upper left pixel, in a picture of `width` pixels to a row. */
+/* Writes the row of one patch.  from: its top left pixel, in an image of `width` pixels per row. */
 static void
-put_patch(const place *at, const float table[3][256], const uint8_t *from, uint32_t width, float *row)
+write_patch(const place *at, const float table[3][256], const uint8_t *from, uint32_t width, float *row)
 {
     const uint32_t n = at->p->patch, frames = at->p->frames;
     const size_t plane = (size_t)n * n;
@@ -117,21 +118,21 @@ put_patch(const place *at, const float table[3][256], const uint8_t *from, uint3
     }
 }
 
-/* Rows of tiles of one size that lie in a picture, in its grid, or of one that is the picture.  Threads divide them: one for fewer rows than
- * ROWS_EACH costs more than it gains. */
+/* Job: writes the rows of n tiles of one size.  The picture is the grid of tiles, or a single tile.  ROWS_EACH: minimum rows that pay
+ * for a thread. */
 enum { ROWS_EACH = 256, MOST_THREADS = 8 };
 typedef struct rows_job {
     const place *at;
     const float (*table)[256];
     const dop_picture *picture;
     bool grid;
-    uint32_t first, n; /* tiles */
-    uint32_t pieces;   /* of ROWS_EACH rows of a tile */
-    float *out;        /* of all tiles of the layout */
+    uint32_t first, n; /* range of tiles */
+    uint32_t pieces;   /* work items per tile, ROWS_EACH rows each */
+    float *out;        /* output of all tiles of the layout */
 } rows_job;
 
 static dop_status
-put_some_rows(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
+write_some_rows(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 {
     const rows_job *const j = user;
     const dop_image_layout *const x = j->at->layout;
@@ -146,91 +147,91 @@ put_some_rows(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
     for (uint32_t k = row; k < all && k < row + ROWS_EACH; k++) {
         const size_t py = top + (size_t)(rows[k].patch / t.grid_width) * n,
                      px = left + (size_t)(rows[k].patch % t.grid_width) * n;
-        put_patch(j->at, j->table, j->picture->rgb + (py * width + px) * 3, j->picture->width,
-                  j->out + ((size_t)t.first_row + k) * x->row_values);
+        write_patch(j->at, j->table, j->picture->rgb + (py * width + px) * 3, j->picture->width,
+                    j->out + ((size_t)t.first_row + k) * x->row_values);
     }
     return DOP_OK;
 }
 
 static dop_status
-put_rows(rows_job *j, dop_diag *diag)
+write_tile_rows(rows_job *j, dop_diag *diag)
 {
     const dop_image_tile t = dop_image_tile_of(j->at->p, j->at->layout, j->first);
     j->pieces = dop_div_up_u32(t.grid_width * t.grid_height, ROWS_EACH);
-    return dop_parallel_for(j->n * j->pieces, dop_cores_up_to(MOST_THREADS), put_some_rows, j, diag);
+    return dop_parallel_for(j->n * j->pieces, dop_cores_up_to(MOST_THREADS), write_some_rows, j, diag);
 }
 
-/* Makes tile i of a divided picture: a rectangle of the canvas (the resized picture) or, with DOP_IMAGE_PAN, a piece of the original
- * picture, resized. */
+/* Makes tile i of a divided image: a rectangle of the canvas (the resized image), or with DOP_IMAGE_PAN a resized piece of the
+ * original. */
 static dop_status
-tile_of(const place *at, const dop_picture *picture, const dop_picture *canvas, uint32_t i, dop_budget *budget,
-        dop_diag *diag, dop_picture *out)
+make_image_tile(const place *at, const dop_picture *picture, const dop_picture *canvas, uint32_t i, dop_budget *budget,
+                dop_diag *diag, dop_picture *out)
 {
     const dop_image_layout *const x = at->layout;
     const uint32_t column = i % x->tile_columns, row = i / x->tile_columns;
     if (at->p->form != DOP_IMAGE_PAN)
-        return cut(canvas, (int64_t)column * x->width, (int64_t)row * x->height, x->width, x->height, budget, diag,
-                   out);
+        return cut_rectangle(canvas, (int64_t)column * x->width, (int64_t)row * x->height, x->width, x->height, budget,
+                             diag, out);
     const uint32_t w = (picture->width + x->tile_columns - 1) / x->tile_columns;
     const uint32_t h = (picture->height + x->tile_rows - 1) / x->tile_rows;
     const uint32_t left = column * w, top = row * h;
     dop_picture piece = {0};
     dop_status st = DOP_OK;
-    DOP_TRY(cut(picture, left, top, w < picture->width - left ? w : picture->width - left,
-                h < picture->height - top ? h : picture->height - top, budget, diag, &piece));
+    DOP_TRY(cut_rectangle(picture, left, top, w < picture->width - left ? w : picture->width - left,
+                          h < picture->height - top ? h : picture->height - top, budget, diag, &piece));
     DOP_TRY(dop_picture_resize(&piece, x->width, x->height, at->p->filter, at->p->point, budget, diag, out));
 error:
     dop_picture_discard(&piece, budget);
     return st;
 }
 
-/* Makes the tile that shows the whole picture.  A divided picture is resized to it, from the canvas with DOP_IMAGE_TILES, else from the
- * original.  Of a picture that is not divided, the canvas is the tile, or its middle where the processor crops. */
+/* Makes the tile of the whole image.  A divided image is resized from the canvas (DOP_IMAGE_TILES) or from the original.  Otherwise the
+ * tile is the canvas, or its center crop. */
 static dop_status
-whole_of(const place *at, const dop_picture *picture, const dop_picture *canvas, dop_budget *budget, dop_diag *diag,
-         dop_picture *out)
+make_whole_tile(const place *at, const dop_picture *picture, const dop_picture *canvas, dop_budget *budget,
+                dop_diag *diag, dop_picture *out)
 {
     const dop_image_layout *const x = at->layout;
     const bool divided = x->tile_rows > 0;
-    /* Center crop: the left edge moves in by half of the surplus, or out by half of what is missing, rounded down. */
+    /* Center crop: the left edge moves in by half of the surplus, or out by half of the deficit, rounded down. */
     if (!divided && at->p->crop)
-        return cut(canvas,
-                   canvas->width >= x->width ? (int64_t)(canvas->width - x->width) / 2
-                                             : -(int64_t)((x->width - canvas->width) / 2),
-                   canvas->height >= x->height ? (int64_t)(canvas->height - x->height) / 2
-                                               : -(int64_t)((x->height - canvas->height) / 2),
-                   x->width, x->height, budget, diag, out);
+        return cut_rectangle(canvas,
+                             canvas->width >= x->width ? (int64_t)(canvas->width - x->width) / 2
+                                                       : -(int64_t)((x->width - canvas->width) / 2),
+                             canvas->height >= x->height ? (int64_t)(canvas->height - x->height) / 2
+                                                         : -(int64_t)((x->height - canvas->height) / 2),
+                             x->width, x->height, budget, diag, out);
     const dop_picture *const from = divided && at->p->form != DOP_IMAGE_TILES ? picture : canvas;
     return dop_picture_resize(from, x->whole_width, x->whole_height, at->p->filter, at->p->point, budget, diag, out);
 }
 
-/* Writes the values of all tiles, one tile after the other. */
+/* Writes the values of all tiles in order. */
 static dop_status
-put_tiles(const place *at, const dop_picture *picture, const dop_picture *canvas, dop_budget *budget, dop_diag *diag,
-          float *out)
+write_tiles(const place *at, const dop_picture *picture, const dop_picture *canvas, dop_budget *budget, dop_diag *diag,
+            float *out)
 {
     const dop_image_layout *const x = at->layout;
     const bool planes = at->order == DOP_PIXELS_PUBLISHED && at->p->form != DOP_IMAGE_PIXELS &&
                         at->p->form != DOP_IMAGE_PATCHES && at->p->form != DOP_IMAGE_BUDGET;
-    /* Tiles that the canvas has as they are need no copies. */
+    /* Tiles that are rectangles of the canvas need no copies. */
     const bool in_place = !planes && x->tile_rows > 0 && at->p->form != DOP_IMAGE_PAN &&
                           canvas->width >= x->tile_columns * x->width && canvas->height >= x->tile_rows * x->height;
     float table[3][256];
-    make_table(at->p, table);
+    make_value_table(at->p, table);
     rows_job rows = {at, (const float(*)[256])table, canvas, true, x->whole_first, x->n_tiles - 1, 0, out};
-    dop_status st = in_place ? put_rows(&rows, diag) : DOP_OK;
+    dop_status st = in_place ? write_tile_rows(&rows, diag) : DOP_OK;
     for (uint32_t i = 0; i < x->n_tiles && st == DOP_OK; i++) {
         const dop_image_tile t = dop_image_tile_of(at->p, x, i);
         dop_picture tile = {0};
         if (in_place && !t.whole)
             continue;
-        st = t.whole ? whole_of(at, picture, canvas, budget, diag, &tile)
-                     : tile_of(at, picture, canvas, x->whole_first ? i - 1 : i, budget, diag, &tile);
+        st = t.whole ? make_whole_tile(at, picture, canvas, budget, diag, &tile)
+                     : make_image_tile(at, picture, canvas, x->whole_first ? i - 1 : i, budget, diag, &tile);
         rows = (rows_job){at, (const float(*)[256])table, &tile, false, i, 1, 0, out};
-        if (st == DOP_OK && planes) /* of processors whose tiles have one size */
-            put_planes((const float(*)[256])table, &tile, out + i * 3 * (uint64_t)x->width * x->height);
+        if (st == DOP_OK && planes) /* these processors have tiles of one size */
+            write_planes((const float(*)[256])table, &tile, out + i * 3 * (uint64_t)x->width * x->height);
         else if (st == DOP_OK)
-            st = put_rows(&rows, diag);
+            st = write_tile_rows(&rows, diag);
         dop_picture_discard(&tile, budget);
     }
     return st;
@@ -254,7 +255,7 @@ dop_image_values(const dop_image_processor *p, const dop_image_layout *layout, c
     if (st == DOP_OK)
         st = dop_image_rows(p, layout, diag, &order_of);
     if (st == DOP_OK && order == DOP_PIXELS_PUBLISHED)
-        order_tiles(p, layout, 0, p->form == DOP_IMAGE_BUDGET ? 1 : p->merge, order_of);
+        list_all_rows(p, layout, 0, p->form == DOP_IMAGE_BUDGET ? 1 : p->merge, order_of);
     at.rows = order_of;
     if (st == DOP_OK && layout->first_width > 0)
         st = dop_picture_resize(picture, layout->first_width, layout->first_height, p->filter, p->point, budget, diag,
@@ -263,7 +264,7 @@ dop_image_values(const dop_image_processor *p, const dop_image_layout *layout, c
         st = dop_picture_resize(first.rgb ? &first : picture, layout->middle_width, layout->middle_height, p->filter,
                                 p->point, budget, diag, &canvas);
     if (st == DOP_OK)
-        st = put_tiles(&at, picture, &canvas, budget, diag, values);
+        st = write_tiles(&at, picture, &canvas, budget, diag, values);
     dop_picture_discard(&first, budget);
     dop_picture_discard(&canvas, budget);
     free(order_of);

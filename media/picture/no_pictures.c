@@ -1,4 +1,4 @@
-/* Pictures in a build without the libraries of their formats (DOPPLER_MEDIA=OFF).  GIF needs none and is read. */
+/* Image decoding without format libraries (DOPPLER_MEDIA=OFF).  GIF needs no library and is supported. */
 #include "media/picture/picture_internal.h"
 #include "media/picture/picture_write.h"
 

@@ -6,19 +6,19 @@
 #include <string.h>
 
 static bool
-begins(const dop_decoding *d, size_t at, const char *with, size_t n)
+file_has_bytes_at(const dop_decoding *d, size_t at, const char *with, size_t n)
 {
     return d->size >= at + n && memcmp(d->bytes + at, with, n) == 0;
 }
 
-/* Decodes a file by the decoder that its first bytes call for, since names and media types that come with pictures are often wrong. */
+/* Selects the decoder by the first bytes, because file names and media types are often wrong. */
 static dop_status
-decode(dop_decoding *d)
+decode_by_magic(dop_decoding *d)
 {
     static const struct {
         const char *bytes;
         size_t n, at;
-        dop_status (*decode)(dop_decoding *d); /* NULL: a format that is recognized and refused */
+        dop_status (*decode)(dop_decoding *d); /* NULL: recognized but not supported */
         const char *what;
     } kinds[] = {{"\x89PNG\r\n\x1a\n", 8, 0, dop_decode_png, NULL},
                  {"\xff\xd8\xff", 3, 0, dop_decode_jpeg, NULL},
@@ -41,14 +41,14 @@ decode(dop_decoding *d)
     if (d->size == 0)
         return DOP_FAIL(d->diag, DOP_E_INPUT, "the picture is empty");
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (begins(d, kinds[i].at, kinds[i].bytes, kinds[i].n))
+        if (file_has_bytes_at(d, kinds[i].at, kinds[i].bytes, kinds[i].n))
             return kinds[i].decode ? kinds[i].decode(d)
                                    : DOP_FAIL(d->diag, DOP_E_INPUT,
                                               "the picture is %s: PNG, JPEG, WebP and GIF are read", kinds[i].what);
     return DOP_FAIL(d->diag, DOP_E_INPUT, "this is no picture of a known kind: PNG, JPEG, WebP and GIF are read");
 }
 
-/* Decodes what d describes, whose other fields are set here. */
+/* Decodes the file that d describes; sets the other fields of d. */
 static dop_status
 decode_upright(dop_decoding *d, dop_picture *out_picture)
 {
@@ -56,7 +56,7 @@ decode_upright(dop_decoding *d, dop_picture *out_picture)
         d->max_pixels = d->budget ? DOP_PICTURE_BUDGETED_PIXELS : DOP_PICTURE_MAX_PIXELS;
     d->orientation = 1;
     *out_picture = (dop_picture){0};
-    const dop_status st = decode(d);
+    const dop_status st = decode_by_magic(d);
     dop_budget_give(d->budget, d->scratch);
     if (st != DOP_OK) {
         dop_picture_discard(&d->picture, d->budget);

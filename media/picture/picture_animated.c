@@ -1,11 +1,11 @@
-/* Tells animations from pictures, by the structure of the file alone; what is damaged counts as a picture and fails when it is decoded. */
+/* Detects animations from the file structure alone.  Damaged files count as still images; decoding reports the damage. */
 #include "media/picture/picture.h"
 
 #include <string.h>
 
-/* The position behind the sub-blocks of a GIF that begin at `at`. */
+/* Returns the offset after the GIF sub-blocks that begin at `at`. */
 static size_t
-behind_blocks(const uint8_t *p, size_t size, size_t at)
+skip_gif_blocks(const uint8_t *p, size_t size, size_t at)
 {
     while (at < size && p[at] > 0)
         at += 1 + (size_t)p[at];
@@ -22,13 +22,13 @@ gif_is_animated(const uint8_t *p, size_t size)
         return false;
     at += p[10] & 0x80 ? 3 * ((size_t)2 << (p[10] & 7)) : 0;
     while (at + 1 < size) {
-        if (p[at] == 0x21) { /* an extension: its kind, and blocks */
-            at = behind_blocks(p, size, at + 2);
+        if (p[at] == 0x21) { /* extension: label and sub-blocks */
+            at = skip_gif_blocks(p, size, at + 2);
         } else if (p[at] == 0x2c && at + DESCRIPTOR <= size) {
             if (++frames > 1)
                 return true;
             const size_t palette = p[at + 9] & 0x80 ? 3 * ((size_t)2 << (p[at + 9] & 7)) : 0;
-            at = behind_blocks(p, size, at + DESCRIPTOR + palette + 1);
+            at = skip_gif_blocks(p, size, at + DESCRIPTOR + palette + 1);
         } else {
             return false;
         }
@@ -36,7 +36,7 @@ gif_is_animated(const uint8_t *p, size_t size)
     return false;
 }
 
-/* The chunk acTL of an APNG, which comes before the data of the first picture, has the number of frames. */
+/* True if an APNG's acTL chunk, which precedes the first image data, states more than one frame. */
 static bool
 png_is_animated(const uint8_t *p, size_t size)
 {
@@ -60,5 +60,5 @@ dop_picture_is_animated(const void *bytes, size_t size)
         return gif_is_animated(p, size);
     if (size >= 8 && memcmp(p, "\x89PNG\r\n\x1a\n", 8) == 0)
         return png_is_animated(p, size);
-    return size > 20 && memcmp(p + 8, "WEBPVP8X", 8) == 0 && (p[20] & 2); /* the flag of an animation */
+    return size > 20 && memcmp(p + 8, "WEBPVP8X", 8) == 0 && (p[20] & 2); /* the animation flag */
 }

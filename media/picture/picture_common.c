@@ -1,4 +1,4 @@
-/* What the decoders of pictures share. */
+/* Functions shared by the image decoders. */
 #include "media/picture/picture_internal.h"
 
 #include <stdlib.h>
@@ -45,7 +45,7 @@ void
 dop_decoding_put_row(dop_decoding *d, uint32_t y, const uint8_t *pixels, uint32_t stride)
 {
     static const struct {
-        /* swap: rows of the file become columns; left_right, top_bottom: the file is read from right to left, from bottom to top. */
+        /* swap: file rows become columns; left_right, top_bottom: the file is mirrored along that axis. */
         bool swap, left_right, top_bottom;
     } how[9] = {
         [2] = {false, true, false}, [3] = {false, true, true}, [4] = {false, false, true}, [5] = {true, false, false},
@@ -60,8 +60,8 @@ dop_decoding_put_row(dop_decoding *d, uint32_t y, const uint8_t *pixels, uint32_
     }
 }
 
-/* Reads a TIFF header and its first directory.  The first two bytes say whether numbers are little-endian; a directory is a count and
- * as many entries of 12 bytes: tag, type, count, value. */
+/* Parses a TIFF header and its first directory.  The first two bytes state the byte order.  A directory is a count and entries of 12
+ * bytes: tag, type, count, value. */
 uint32_t
 dop_exif_orientation(const uint8_t *bytes, size_t size)
 {

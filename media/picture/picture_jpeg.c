@@ -1,4 +1,4 @@
-/* JPEG by libjpeg-turbo: baseline, progressive and arithmetic; gray, YCbCr, RGB, CMYK and YCCK. */
+/* JPEG decoder (libjpeg-turbo): baseline, progressive and arithmetic; gray, YCbCr, RGB, CMYK and YCCK. */
 #include "media/picture/picture_internal.h"
 
 #include <jerror.h>
@@ -7,40 +7,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* State of decoding that survives libjpeg's errors: these leave by longjmp, after which local variables have no certain values. */
+/* Decoder state outside of local variables, whose values are indeterminate after libjpeg reports an error by longjmp. */
 typedef struct jpeg_state {
     struct jpeg_decompress_struct jpeg;
     struct jpeg_error_mgr errors;
     struct jpeg_progress_mgr progress;
     jmp_buf leave;
     dop_decoding *d;
-    uint8_t *row; /* buffer for a row */
+    uint8_t *row; /* buffer of one row */
     char error[JMSG_LENGTH_MAX];
     dop_status status;
 } jpeg_state;
 
 static void
-on_error(j_common_ptr info)
+on_jpeg_error(j_common_ptr info)
 {
     jpeg_state *s = info->client_data;
     info->err->format_message(info, s->error);
     longjmp(s->leave, 1);
 }
 
-/* Handles libjpeg's warnings.  Where data is missing libjpeg warns and fills up with gray, which counts as damage here; superfluous
- * bytes between segments do not. */
+/* Handles libjpeg's warnings.  Missing data, which libjpeg replaces by gray, is an error here; extra bytes between segments are not. */
 static void
-on_message(j_common_ptr info, int level)
+on_jpeg_message(j_common_ptr info, int level)
 {
     const int code = info->err->msg_code;
     if (level < 0 && (code == JWRN_JPEG_EOF || code == JWRN_HIT_MARKER || code == JWRN_HUFF_BAD_CODE))
-        on_error(info);
+        on_jpeg_error(info);
 }
 
-/* Limits the number of scans and charges the budget for them: a progressive file can have any number of scans over the whole picture, a
- * few bytes each. */
+/* Limits the number of scans and charges the budget for them.  A progressive file can have any number of scans of the whole image, with
+ * a few bytes each. */
 static void
-on_progress(j_common_ptr info)
+on_jpeg_progress(j_common_ptr info)
 {
     enum { MOST_SCANS = 256 };
     jpeg_state *s = info->client_data;
@@ -55,25 +54,25 @@ on_progress(j_common_ptr info)
 }
 
 static uint8_t
-times(uint32_t a, uint32_t b) /* a * b / 255, rounded */
+multiply_unorm8(uint32_t a, uint32_t b) /* a * b / 255, rounded */
 {
     const uint32_t t = a * b + 128;
     return (uint8_t)((t + (t >> 8)) >> 8);
 }
 
-/* Converts a row of CMYK to RGB, also in place.  The four channels are inverted, as Adobe's programs store them: 255 is no ink. */
+/* Converts a row of CMYK to RGB, also in place.  Channels are inverted, as Adobe's programs store them: 255 is no ink. */
 static void
 cmyk_to_rgb(const uint8_t *cmyk, uint32_t n, uint8_t *rgb)
 {
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t light = cmyk[4 * i + 3];
         for (uint32_t c = 0; c < 3; c++)
-            rgb[3 * i + c] = (uint8_t)(light - times(255U - cmyk[4 * i + c], light));
+            rgb[3 * i + c] = (uint8_t)(light - multiply_unorm8(255U - cmyk[4 * i + c], light));
     }
 }
 
 static void
-read_orientation(jpeg_state *s)
+read_jpeg_orientation(jpeg_state *s)
 {
     for (jpeg_saved_marker_ptr m = s->jpeg.marker_list; m; m = m->next)
         if (m->marker == JPEG_APP0 + 1 && m->data_length > 6 && memcmp(m->data, "Exif\0\0", 6) == 0) {
@@ -82,7 +81,7 @@ read_orientation(jpeg_state *s)
         }
 }
 
-/* Bytes of the coefficients, 16 bits each, which libjpeg keeps in memory if the picture has several scans. */
+/* Returns the bytes of the 16-bit coefficients that libjpeg keeps in memory for files with several scans. */
 static uint64_t
 coefficient_bytes(struct jpeg_decompress_struct *jpeg)
 {
@@ -96,7 +95,7 @@ coefficient_bytes(struct jpeg_decompress_struct *jpeg)
 }
 
 static void
-run(jpeg_state *s)
+run_jpeg_decoder(jpeg_state *s)
 {
     struct jpeg_decompress_struct *const jpeg = &s->jpeg;
     if (setjmp(s->leave)) {
@@ -109,7 +108,7 @@ run(jpeg_state *s)
     jpeg_mem_src(jpeg, s->d->bytes, (unsigned long)s->d->size);
     jpeg_save_markers(jpeg, JPEG_APP0 + 1, 0xffff);
     (void)jpeg_read_header(jpeg, TRUE);
-    read_orientation(s);
+    read_jpeg_orientation(s);
     s->status = dop_decoding_start(s->d, jpeg->image_width, jpeg->image_height, coefficient_bytes(jpeg));
     if (s->status != DOP_OK)
         return;
@@ -136,12 +135,12 @@ run(jpeg_state *s)
 dop_status
 dop_decode_jpeg(dop_decoding *d)
 {
-    jpeg_state s = {.d = d, .progress.progress_monitor = on_progress};
+    jpeg_state s = {.d = d, .progress.progress_monitor = on_jpeg_progress};
     s.jpeg.err = jpeg_std_error(&s.errors);
-    s.errors.error_exit = on_error;
-    s.errors.emit_message = on_message;
+    s.errors.error_exit = on_jpeg_error;
+    s.errors.emit_message = on_jpeg_message;
     s.jpeg.client_data = &s;
-    run(&s);
+    run_jpeg_decoder(&s);
     jpeg_destroy_decompress(&s.jpeg);
     free(s.row);
     if (s.status == DOP_OK && d->alpha)

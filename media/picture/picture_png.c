@@ -1,25 +1,24 @@
-/* PNG by libpng.  One frame is decoded: of an animation (APNG) the default image. */
+/* PNG decoder (libpng).  For animations (APNG) it decodes the default image. */
 #include "media/picture/picture_internal.h"
 
 #include <png.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* State of decoding that survives libpng's errors: these leave by longjmp, after which local variables have no certain values. */
+/* Decoder state outside of local variables, whose values are indeterminate after libpng reports an error by longjmp. */
 typedef struct png_state {
     dop_decoding *d;
-    size_t at; /* bytes of the file that have been read */
+    size_t at; /* bytes of the file read so far */
     png_structp png;
     png_infop info;
-    int passes; /* over the rows of the file: 7 of an interlaced one, otherwise 1 */
-    uint8_t *
-        scratch; /* rows that are not in the picture's final place: all of an interlaced file, otherwise one; NULL: none */
+    int passes;       /* passes over the rows: 7 if interlaced, otherwise 1 */
+    uint8_t *scratch; /* Rows that cannot be decoded in place: all rows if interlaced, otherwise one; NULL: none. */
     char error[128];
     dop_status status;
 } png_state;
 
 static void
-on_error(png_structp png, png_const_charp text)
+on_png_decode_error(png_structp png, png_const_charp text)
 {
     png_state *s = png_get_error_ptr(png);
     snprintf(s->error, sizeof s->error, "%s", text);
@@ -27,14 +26,14 @@ on_error(png_structp png, png_const_charp text)
 }
 
 static void
-on_warning(png_structp png, png_const_charp text)
+ignore_png_decode_warning(png_structp png, png_const_charp text)
 {
     (void)png;
     (void)text;
 }
 
 static void
-on_read(png_structp png, png_bytep to, size_t n)
+on_png_read(png_structp png, png_bytep to, size_t n)
 {
     png_state *s = png_get_io_ptr(png);
     if (n > s->d->size - s->at)
@@ -43,10 +42,10 @@ on_read(png_structp png, png_bytep to, size_t n)
     s->at += n;
 }
 
-/* The allocator for libpng, with a limit.  libpng holds a few rows at once, and blocks of text, profiles and EXIF; for some blocks it
- * allocates the length that the file states before it has read them. */
+/* Allocator for libpng with a size limit.  libpng holds a few rows, and text, profile and EXIF blocks.  For some blocks it allocates
+ * the stated length before reading them. */
 static png_voidp
-take_memory(png_structp png, png_alloc_size_t n)
+allocate_png_memory(png_structp png, png_alloc_size_t n)
 {
     enum { MOST = 1 << 20 };
     (void)png;
@@ -54,15 +53,16 @@ take_memory(png_structp png, png_alloc_size_t n)
 }
 
 static void
-give_memory(png_structp png, png_voidp memory)
+free_png_memory(png_structp png, png_voidp memory)
 {
     (void)png;
     free(memory);
 }
 
-/* Asks libpng for 8-bit RGB, or RGBA.  Without alpha palettes and gray take none from a tRNS block, since it would be dropped. */
+/* Configures libpng to return 8-bit RGB, or RGBA if alpha is requested.  Otherwise tRNS chunks are not expanded to alpha, which would
+ * be dropped. */
 static void
-transform(png_state *s)
+set_png_transforms(png_state *s)
 {
     const int color = png_get_color_type(s->png, s->info);
     if (color == PNG_COLOR_TYPE_PALETTE)
@@ -84,7 +84,7 @@ transform(png_state *s)
 }
 
 static void
-read_orientation(png_state *s)
+read_png_orientation(png_state *s)
 {
     png_uint_32 n = 0;
     png_bytep exif = NULL;
@@ -93,20 +93,20 @@ read_orientation(png_state *s)
 }
 
 static void
-run(png_state *s)
+run_png_decoder(png_state *s)
 {
     static const png_byte exif[] = "eXIf";
     if (setjmp(png_jmpbuf(s->png))) {
         s->status = s->status != DOP_OK ? s->status : dop_decoding_damaged(s->d, "PNG", s->error);
         return;
     }
-    png_set_read_fn(s->png, s, on_read);
+    png_set_read_fn(s->png, s, on_png_read);
     png_set_user_limits(s->png, 0x7fffffff, 0x7fffffff); /* dop_decoding_start checks the size, with a better message */
-    /* Texts, profiles and the like may be many and large when they are unpacked.  Of what is optional only the orientation counts. */
+    /* Optional chunks may be numerous and large when decompressed.  Only EXIF, for the orientation, is kept. */
     png_set_keep_unknown_chunks(s->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
     png_set_keep_unknown_chunks(s->png, PNG_HANDLE_CHUNK_AS_DEFAULT, exif, 1);
     png_read_info(s->png, s->info);
-    read_orientation(s);
+    read_png_orientation(s);
     const uint32_t w = png_get_image_width(s->png, s->info), h = png_get_image_height(s->png, s->info);
     const uint32_t wide = s->d->alpha ? 4 : 3;
     const bool in_place = s->d->orientation == 1 && !s->d->alpha,
@@ -115,7 +115,7 @@ run(png_state *s)
     s->status = dop_decoding_start(s->d, w, h, rows * w * wide);
     if (s->status != DOP_OK)
         return;
-    transform(s);
+    set_png_transforms(s);
     if (png_get_rowbytes(s->png, s->info) != (size_t)w * wide)
         png_error(s->png, "rows of an unknown form");
     s->scratch = rows > 0 ? malloc(rows * w * wide) : NULL;
@@ -136,10 +136,11 @@ dop_status
 dop_decode_png(dop_decoding *d)
 {
     png_state s = {.d = d};
-    s.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &s, on_error, on_warning, NULL, take_memory, give_memory);
+    s.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &s, on_png_decode_error, ignore_png_decode_warning, NULL,
+                                     allocate_png_memory, free_png_memory);
     s.info = s.png ? png_create_info_struct(s.png) : NULL;
     if (s.info)
-        run(&s);
+        run_png_decoder(&s);
     else
         s.status = DOP_NO_MEMORY(d->diag);
     free(s.scratch);

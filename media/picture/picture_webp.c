@@ -1,4 +1,4 @@
-/* WebP by libwebp: with and without loss; of an animation the first frame, on a transparent canvas. */
+/* WebP decoder (libwebp), lossy and lossless.  For animations it decodes the first frame, on a transparent canvas. */
 #include "media/picture/picture_internal.h"
 
 #include <stdlib.h>
@@ -6,9 +6,9 @@
 #include <webp/decode.h>
 #include <webp/demux.h>
 
-/* Decodes a frame into pixels of its canvas, piece by piece, so that a request that was given up ends. */
+/* Decodes a frame into its canvas, in pieces, so that a cancelled request ends soon. */
 static dop_status
-decode_frame(dop_decoding *d, const WebPIterator *frame, uint8_t *canvas, uint32_t wide)
+decode_webp_frame(dop_decoding *d, const WebPIterator *frame, uint8_t *canvas, uint32_t wide)
 {
     enum { PIECE = 1 << 14 };
     const size_t stride = (size_t)d->columns * wide, all = (size_t)d->picture.width * d->picture.height * wide,
@@ -24,9 +24,9 @@ decode_frame(dop_decoding *d, const WebPIterator *frame, uint8_t *canvas, uint32
     return status == VP8_STATUS_OK ? DOP_OK : dop_decoding_damaged(d, "WebP", "its first frame cannot be decoded");
 }
 
-/* Decodes the first frame; the orientation is known. */
+/* Decodes the first frame; d->orientation must be set. */
 static dop_status
-decode_first(dop_decoding *d, const WebPIterator *frame, uint32_t width, uint32_t height)
+decode_webp_first_frame(dop_decoding *d, const WebPIterator *frame, uint32_t width, uint32_t height)
 {
     enum { LOSSLESS = 2 };
     WebPBitstreamFeatures f;
@@ -38,13 +38,13 @@ decode_first(dop_decoding *d, const WebPIterator *frame, uint32_t width, uint32_
     const bool in_place = d->orientation == 1 && !d->alpha;
     const uint32_t wide = d->alpha ? 4 : 3;
     const uint64_t pixels = (uint64_t)width * height, frame_pixels = (uint64_t)f.width * (uint64_t)f.height;
-    /* libwebp holds a frame without loss as 32-bit pixels, and alpha of one with loss likewise and as bytes. */
+    /* Memory of libwebp: 32-bit pixels of a lossless frame; for lossy frames with alpha, these and the alpha bytes. */
     const uint64_t held = f.format == LOSSLESS ? 4 * frame_pixels : f.has_alpha ? 5 * frame_pixels : 0;
     dop_status st = dop_decoding_start(d, width, height, held + (in_place ? 0 : wide * pixels));
     if (st != DOP_OK)
         return st;
     uint8_t *canvas = in_place ? d->picture.rgb : calloc(pixels, wide);
-    st = canvas ? decode_frame(d, frame, canvas, wide) : DOP_NO_MEMORY(d->diag);
+    st = canvas ? decode_webp_frame(d, frame, canvas, wide) : DOP_NO_MEMORY(d->diag);
     for (uint32_t y = 0; y < height && st == DOP_OK && !in_place; y++)
         dop_decoding_put_row(d, y, canvas + (size_t)y * width * wide, wide);
     if (!in_place)
@@ -65,7 +65,7 @@ dop_decode_webp(dop_decoding *d)
         d->orientation = dop_exif_orientation(chunk.chunk.bytes, chunk.chunk.size);
     WebPDemuxReleaseChunkIterator(&chunk);
     WebPIterator frame;
-    dop_status st = WebPDemuxGetFrame(demuxer, 1, &frame) ? decode_first(d, &frame, w, h)
+    dop_status st = WebPDemuxGetFrame(demuxer, 1, &frame) ? decode_webp_first_frame(d, &frame, w, h)
                                                           : dop_decoding_damaged(d, "WebP", "it has no frame");
     WebPDemuxReleaseIterator(&frame);
     WebPDemuxDelete(demuxer);

@@ -1,6 +1,6 @@
-/* Both passes make LANES values at a time, in a loop that compilers vectorize: of a row of the output where columns are resized, and of
- * as many rows where rows are, which a strip has side by side.  Sums are exact, so their order is free.  Products have factors of 16
- * bits, which all processors multiply several of at once: weights of more bits are two parts, summed one after the other. */
+/* Both passes compute LANES values at a time in loops that compilers vectorize.  The column pass computes LANES values of an output row;
+ * the row pass computes LANES rows, interleaved in a strip.  Sums are exact integers, so their order does not matter.  Factors have 16
+ * bits, for which all CPUs have SIMD products; wider weights are split into two parts that are summed separately. */
 #include "media/picture/resize.h"
 
 #include "base/parallel.h"
@@ -11,21 +11,20 @@
 
 enum {
     LANES = 16,
-    LOW_BITS = 11,     /* of the lower part of a weight that has two */
-    ROWS_EACH = LANES, /* rows of the output that a thread makes at a time */
+    LOW_BITS = 11,     /* bits of the lower part of a split weight */
+    ROWS_EACH = LANES, /* output rows per work item */
     MOST_THREADS = 8
 };
 
-/* For each pixel of the output, along one edge: which pixels of the input it reads, and with which weights. */
+/* Filter taps along one edge: the input pixels and weights of each output pixel. */
 typedef struct taps {
-    uint32_t *first, *n; /* [outputs]: the first pixel that an output reads, and how many */
-    int16_t *high, *low; /* [outputs, most], fixed-point: high * 2^LOW_BITS + low; high NULL: low alone */
-    uint32_t most;       /* most pixels that one output reads */
-    uint32_t bits;       /* bits of the weights behind the binary point */
+    uint32_t *first, *n; /* [outputs] first input pixel, and number of input pixels */
+    int16_t *high, *low; /* [outputs, most] fixed-point weights high * 2^LOW_BITS + low; high NULL: only low */
+    uint32_t most;       /* maximum number of input pixels of an output */
+    uint32_t bits;       /* fractional bits of the weights */
 } taps;
 
-/* The value of a filter at a distance: Lanczos with three lobes (a sinc windowed by the central lobe of a sinc three times as wide), a
- * triangle (bilinear), or Keys' cubic with a = -1/2. */
+/* Returns the filter's value at distance x: Lanczos with three lobes, triangle (bilinear), or Keys' cubic with a = -1/2. */
 static double
 filter_at(dop_filter filter, double x)
 {
@@ -44,7 +43,7 @@ filter_at(dop_filter filter, double x)
 }
 
 static void
-taps_finish(taps *t)
+finish_taps(taps *t)
 {
     free(t->first);
     free(t->n);
@@ -52,9 +51,9 @@ taps_finish(taps *t)
     free(t->low);
 }
 
-/* Bits of the weights behind the binary point.  For torchvision the largest weight decides: it must fit 16 bits with a sign. */
+/* Returns the fractional bits of the weights.  For torchvision, the largest weight must fit a signed 16-bit integer. */
 static uint32_t
-bits_of(double largest, dop_fixed_point point)
+choose_fraction_bits(double largest, dop_fixed_point point)
 {
     uint32_t bits = 0;
     if (point == DOP_FIXED_PILLOW)
@@ -65,7 +64,7 @@ bits_of(double largest, dop_fixed_point point)
 }
 
 static dop_status
-taps_make(uint32_t from, uint32_t to, dop_filter filter, dop_fixed_point point, dop_diag *diag, taps *t)
+make_taps(uint32_t from, uint32_t to, dop_filter filter, dop_fixed_point point, dop_diag *diag, taps *t)
 {
     const double scale = (double)from / to, wide = scale > 1 ? scale : 1;
     const double support = wide * (filter == DOP_FILTER_LANCZOS ? 3 : filter == DOP_FILTER_BICUBIC ? 2 : 1);
@@ -96,7 +95,7 @@ taps_make(uint32_t from, uint32_t to, dop_filter filter, dop_fixed_point point, 
             largest = w[k] > largest ? w[k] : largest;
         }
     }
-    t->bits = bits_of(largest, point);
+    t->bits = choose_fraction_bits(largest, point);
     for (size_t k = 0; k < (size_t)to * t->most; k++) {
         const int32_t w = (int32_t)((real[k] < 0 ? -0.5 : 0.5) + real[k] * (1 << t->bits));
         t->low[k] = (int16_t)(t->high ? w & ((1 << LOW_BITS) - 1) : w);
@@ -120,7 +119,7 @@ to_8_bits(int32_t sum, uint32_t bits)
     return least > 255 ? 255 : least;
 }
 
-/* Adds the products of n weights and as many vectors of values, which are `stride` bytes apart. */
+/* Adds the products of n weights and n vectors of values, `stride` bytes apart, to io_sums. */
 static void
 add_products(const int16_t *w, uint32_t n, const uint8_t *v, size_t stride, uint32_t io_sums[LANES])
 {
@@ -134,7 +133,7 @@ add_products(const int16_t *w, uint32_t n, const uint8_t *v, size_t stride, uint
     memcpy(io_sums, sums, sizeof sums);
 }
 
-/* Output i of LANES rows or columns, whose inputs from the first one that it reads on are at v. */
+/* Computes output i of LANES rows or columns.  v: their first input values. */
 static void
 filter_lanes(const taps *t, uint32_t i, const uint8_t *v, size_t stride, uint8_t out[LANES])
 {
@@ -156,16 +155,16 @@ filter_lanes(const taps *t, uint32_t i, const uint8_t *v, size_t stride, uint8_t
         out[l] = (uint8_t)values[l];
 }
 
-/* Resizing of one edge, which threads divide by rows of the output. */
+/* State of resizing one edge; threads divide the output rows. */
 typedef struct edge {
     taps t;
     const dop_picture *in;
     dop_picture *out;
-    uint8_t *strips; /* [threads, in->width * 3 * LANES]: rows of the input side by side, where rows are resized */
+    uint8_t *strips; /* [threads, in->width * 3 * LANES] interleaved input rows, for the row pass */
 } edge;
 
 static dop_status
-along_rows(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
+resize_along_rows(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 {
     const edge *const e = user;
     const uint32_t y = index * LANES, n = e->out->height - y < LANES ? e->out->height - y : LANES;
@@ -173,7 +172,7 @@ along_rows(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
     uint8_t *const strip = e->strips + worker * from * LANES, lanes[LANES];
     const uint8_t *rows[LANES];
     (void)diag;
-    for (uint32_t l = 0; l < LANES; l++) /* behind the last row: that one again */
+    for (uint32_t l = 0; l < LANES; l++) /* repeat the last row */
         rows[l] = e->in->rgb + (y + (l < n ? l : n - 1)) * from;
     for (size_t x = 0; x < from; x++)
         for (uint32_t l = 0; l < LANES; l++)
@@ -188,7 +187,7 @@ along_rows(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 }
 
 static dop_status
-along_columns(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
+resize_along_columns(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 {
     const edge *const e = user;
     const size_t row = (size_t)e->out->width * 3;
@@ -202,11 +201,11 @@ along_columns(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
             filter_lanes(&e->t, y, in + x, row, out + x);
         if (x == row)
             continue;
-        if (row >= LANES) { /* the last lanes, some of them again */
+        if (row >= LANES) { /* the last LANES values; overlaps the previous ones */
             filter_lanes(&e->t, y, in + row - LANES, row, out + row - LANES);
             continue;
         }
-        for (; x < row; x++) { /* a picture of a few columns */
+        for (; x < row; x++) { /* images with fewer than LANES values per row */
             int32_t sum = 1 << (e->t.bits - 1);
             for (uint32_t k = 0; k < e->t.n[y]; k++)
                 sum += weight_at(&e->t, (size_t)y * e->t.most + k) * in[k * row + x];
@@ -216,7 +215,7 @@ along_columns(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Resizes one edge; the other one keeps its length. */
+/* Resizes one edge; the other keeps its length. */
 static dop_status
 resize_edge(const dop_picture *in, bool rows, uint32_t to, dop_filter filter, dop_fixed_point point, dop_budget *budget,
             dop_diag *diag, dop_picture *out)
@@ -227,19 +226,19 @@ resize_edge(const dop_picture *in, bool rows, uint32_t to, dop_filter filter, do
                    strips = rows ? (uint64_t)in->width * 3 * LANES * threads : 0;
     edge e = {.in = in, .out = out};
     if (!dop_budget_take(budget, bytes + strips) ||
-        !dop_budget_step(budget, bytes / 3 * (1 + (from > to ? from / to : 1)))) { /* about a step for four products */
+        !dop_budget_step(budget, bytes / 3 * (1 + (from > to ? from / to : 1)))) { /* a step per four products */
         *out = (dop_picture){0};
         return dop_budget_fail(budget, diag, "resizing the picture");
     }
-    dop_status st = taps_make(from, to, filter, point, diag, &e.t);
+    dop_status st = make_taps(from, to, filter, point, diag, &e.t);
     out->rgb = malloc(bytes);
     e.strips = malloc(strips + 1);
     if (st == DOP_OK && (!out->rgb || !e.strips))
         st = DOP_NO_MEMORY(diag);
     if (st == DOP_OK)
-        st = dop_parallel_for(dop_div_up_u32(out->height, ROWS_EACH), threads, rows ? along_rows : along_columns, &e,
-                              diag);
-    taps_finish(&e.t);
+        st = dop_parallel_for(dop_div_up_u32(out->height, ROWS_EACH), threads,
+                              rows ? resize_along_rows : resize_along_columns, &e, diag);
+    finish_taps(&e.t);
     free(e.strips);
     dop_budget_give(budget, strips);
     if (st != DOP_OK) {
@@ -269,7 +268,7 @@ dop_picture_resize(const dop_picture *picture, uint32_t width, uint32_t height, 
     } else if (st == DOP_OK && from == &between) {
         *out_picture = between;
         return DOP_OK;
-    } else if (st == DOP_OK) { /* no edge changes */
+    } else if (st == DOP_OK) { /* size unchanged */
         const uint64_t bytes = (uint64_t)width * height * 3;
         if (!dop_budget_take(budget, bytes))
             return dop_budget_fail(budget, diag, "resizing the picture");

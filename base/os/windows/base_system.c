@@ -1,4 +1,4 @@
-/* base/os/system.h on Windows. */
+/* Implementation of base/os/system.h for Windows. */
 #include "base/os/system.h"
 
 #include "base/os/windows/posix.h"
@@ -18,7 +18,7 @@ dop_memory_total(void)
     return GlobalMemoryStatusEx(&memory) ? memory.ullTotalPhys : 0;
 }
 
-/* C:/NAME, //HOST/NAME and /NAME, which is of the drive at hand. */
+/* Absolute paths: C:/NAME, //HOST/NAME, and /NAME on the current drive. */
 bool
 dop_path_is_absolute(const char *path)
 {

@@ -1,4 +1,4 @@
-/* Files as POSIX has them: names in UTF-8, bytes, 64-bit sizes, and files that may be removed and replaced while they are open. */
+/* POSIX file functions on Windows: UTF-8 names, binary files, 64-bit sizes, and files that can be removed and replaced while open. */
 #include "base/os/windows/posix.h"
 #include "base/os/windows/wide.h"
 
@@ -13,7 +13,7 @@ handle_of(int fd)
     return (HANDLE)h;
 }
 
-/* A file of the CRT for a handle, which is closed where there is none. */
+/* Returns a CRT descriptor for a handle; closes the handle on failure. */
 static int
 fd_of(HANDLE h, int flags)
 {
@@ -35,7 +35,7 @@ open(const char *path, int flags, ...)
                       : flags & O_EXCL   ? CREATE_NEW
                       : flags & O_TRUNC  ? CREATE_ALWAYS
                                          : OPEN_ALWAYS;
-    /* Folders are opened with this flag only; a link is opened itself where it may not be followed, and refused. */
+    /* FILE_FLAG_BACKUP_SEMANTICS is required for folders.  With O_NOFOLLOW a link itself is opened, and then refused. */
     const DWORD attributes =
         FILE_ATTRIBUTE_NORMAL | FILE_FLAG_BACKUP_SEMANTICS | (flags & O_NOFOLLOW ? FILE_FLAG_OPEN_REPARSE_POINT : 0);
     if (flags & O_TMPFILE) {
@@ -79,7 +79,7 @@ fopen(const char *path, const char *mode)
     return f;
 }
 
-/* The name of what `path` names below an open folder.  NULL with errno; freed by the caller. */
+/* Returns the path of a name relative to an open folder.  NULL with errno on failure; freed by the caller. */
 static char *
 below(int folder, const char *path)
 {
@@ -105,7 +105,7 @@ openat(int folder, const char *path, int flags, ...)
 static struct timespec
 time_of(LARGE_INTEGER t)
 {
-    const int64_t from_1601 = 116444736000000000; /* of 100 ns, to 1970 */
+    const int64_t from_1601 = 116444736000000000; /* 1601 to 1970, in units of 100 ns */
     const int64_t at = t.QuadPart - from_1601;
     return (struct timespec){.tv_sec = at / 10000000, .tv_nsec = (long)(at % 10000000 * 100)};
 }
@@ -156,7 +156,7 @@ stat_path(const char *path, bool follow, struct stat *out)
     if (h == INVALID_HANDLE_VALUE)
         return dop_windows_fail();
     int bad = stat_of(h, out);
-    if (!bad && follow && S_ISLNK(out->st_mode)) /* a file that its file system keeps elsewhere */
+    if (!bad && follow && S_ISLNK(out->st_mode)) /* a file that its file system stores elsewhere */
         out->st_mode = S_IFREG | 0644;
     CloseHandle(h);
     return bad;
@@ -203,7 +203,7 @@ access(const char *path, int mode)
     return 0;
 }
 
-/* Calls a function of Windows with the name of a file. */
+/* Calls a Windows function with a path. */
 static int
 with_path(const char *path, BOOL(WINAPI *call)(const wchar_t *))
 {
@@ -290,7 +290,7 @@ realpath(const char *path, char *out)
     return name;
 }
 
-/* The target of a link, of which only the whole name is told. */
+/* Returns the full path that a link resolves to; Windows does not return the link's own text. */
 ssize_t
 readlink(const char *path, char *out, size_t cap)
 {
@@ -321,7 +321,7 @@ write(int fd, const void *bytes, size_t n)
     return _write(fd, bytes, at_once(n));
 }
 
-/* Is it a console?  NUL and other devices are none. */
+/* True if the descriptor is a console; false for NUL and other devices. */
 int
 isatty(int fd)
 {
@@ -340,7 +340,7 @@ int
 fchmod(int fd, unsigned mode)
 {
     (void)fd;
-    (void)mode; /* files of a user's folder are the user's own */
+    (void)mode; /* files in a user's folder belong to the user */
     return 0;
 }
 
@@ -384,7 +384,7 @@ set_time(HANDLE h)
     return SetFileTime(h, NULL, &now, &now) ? 0 : dop_windows_fail();
 }
 
-/* Only times of now are set. */
+/* Sets both times to the current time; other times are not supported. */
 int
 futimens(int fd, const struct timespec times[2])
 {
@@ -419,7 +419,7 @@ geteuid(void)
     return 0;
 }
 
-/* Locks bytes of a file, or unlocks them. */
+/* Locks or unlocks a byte range of a file. */
 static int
 lock(HANDLE h, uint64_t at, uint64_t n, bool unlock, DWORD flags)
 {
@@ -443,7 +443,7 @@ flock(int fd, int how)
         return 0;
     const DWORD flags =
         (how & LOCK_EX ? LOCKFILE_EXCLUSIVE_LOCK : 0u) | (how & LOCK_NB ? LOCKFILE_FAIL_IMMEDIATELY : 0u);
-    /* A lock of POSIX takes the place of the one that the file has. */
+    /* A POSIX lock replaces the lock that the descriptor holds. */
     (void)lock(h, UINT64_C(1) << 62, 1, true, 0);
     return how & LOCK_UN ? 0 : lock(h, UINT64_C(1) << 62, 1, false, flags);
 }

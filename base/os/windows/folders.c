@@ -1,13 +1,13 @@
-/* The entries of folders, in UTF-8. */
+/* Directory listing with UTF-8 names. */
 #include "base/os/windows/posix.h"
 #include "base/os/windows/wide.h"
 
 struct dop_windows_folder {
     char *path; /* owned */
-    int fd;     /* of the folder; -1: none was asked for */
+    int fd;     /* descriptor of the folder; -1: none */
     HANDLE find;
     WIN32_FIND_DATAW found;
-    bool ahead; /* `found` was not given out yet */
+    bool ahead; /* true if `found` was not returned yet */
     struct dop_windows_entry entry;
 };
 

@@ -1,7 +1,7 @@
-/* The part of POSIX that Doppler uses and MinGW-w64 has not, or has with names of files in a code page, files of text and sizes of 32 bits.
- * The build for Windows includes this header in front of every file (CMakeLists.txt), so that no other file knows the system: names that
- * Windows has too are defined as those of here.  Names of files are UTF-8; `/` and `\` separate folders; files are bytes.
- * Headers that MinGW-w64 lacks are in base/os/windows/include and say nothing but that they are here. */
+/* POSIX functions that MinGW-w64 lacks, or has only with code page names, text mode files or 32-bit sizes.  The Windows build includes
+ * this header before every file (CMakeLists.txt), so that no other file depends on the system.  Macros rename functions that Windows
+ * also has.  File names are UTF-8; `/` and `\` separate folders; files are binary.  base/os/windows/include has stand-ins for missing
+ * headers. */
 #ifndef DOPPLER_BASE_OS_WINDOWS_POSIX_H
 #define DOPPLER_BASE_OS_WINDOWS_POSIX_H
 
@@ -28,22 +28,22 @@
 #include <unistd.h>
 #include <wchar.h>
 
-#define tell dop_windows_tell /* no function of POSIX: a name that is free there */
+#define tell dop_windows_tell /* frees the name `tell`, which is not in POSIX */
 
 /* ---- files: windows/files.c ------------------------------------------------------------------------------------------ */
 #ifndef O_CLOEXEC
 #define O_CLOEXEC 0x01000000
 #endif
-#define O_NONBLOCK 0 /* pipes of Windows are not in the file system */
+#define O_NONBLOCK 0 /* Windows pipes are not in the file system */
 #define O_NOFOLLOW 0x02000000
 #define O_DIRECTORY 0x04000000
-#define O_TMPFILE 0x08000000 /* refused with EOPNOTSUPP */
+#define O_TMPFILE 0x08000000 /* fails with EOPNOTSUPP */
 #define AT_FDCWD (-100)
 #define AT_SYMLINK_NOFOLLOW 0x100
 #define AT_SYMLINK_FOLLOW 0x400
 #define AT_REMOVEDIR 0x200
 #define F_GETFD 1
-#define F_OFD_SETLK 37 /* locks as those of open file descriptions: Windows has them per handle */
+#define F_OFD_SETLK 37 /* Windows locks belong to handles, like open file description locks */
 #define F_OFD_SETLKW 38
 #define F_RDLCK 0
 #define F_WRLCK 1
@@ -73,12 +73,12 @@ typedef uint32_t dop_windows_user;
 #define uid_t dop_windows_user
 
 struct dop_windows_stat {
-    dev_t st_dev; /* serial number of the volume */
-    ino_t st_ino; /* index of the file on it */
+    dev_t st_dev; /* volume serial number */
+    ino_t st_ino; /* file index on the volume */
     uint32_t st_mode, st_nlink;
-    uid_t st_uid, st_gid; /* 0: Windows has none */
+    uid_t st_uid, st_gid; /* always 0 */
     off_t st_size;        /* bytes */
-    int64_t st_blocks;    /* of 512 bytes */
+    int64_t st_blocks;    /* in units of 512 bytes */
     struct timespec st_mtim, st_atim, st_ctim;
 };
 #undef st_mtime
@@ -144,7 +144,7 @@ int rename(const char *from, const char *to);
 int mkdir(const char *path, unsigned mode);
 int linkat(int from_folder, const char *from, int to_folder, const char *to, int flags);
 ssize_t readlink(const char *path, char *out, size_t cap);
-char *realpath(const char *path, char *out); /* out: NULL */
+char *realpath(const char *path, char *out); /* out must be NULL */
 ssize_t read(int fd, void *out, size_t n);
 ssize_t write(int fd, const void *bytes, size_t n);
 int isatty(int fd);
@@ -161,13 +161,13 @@ uid_t geteuid(void);
 #define LOCK_EX 2
 #define LOCK_NB 4
 #define LOCK_UN 8
-/* Locks one byte far behind the end of any file.  The lock of a folder is always had: Windows has none. */
+/* Locks one byte far after the end of any file.  Locking a folder always succeeds, without a lock. */
 int flock(int fd, int how);
 
 #define statvfs dop_windows_statvfs
 struct statvfs {
     uint64_t f_bsize, f_frsize;           /* bytes */
-    uint64_t f_blocks, f_bfree, f_bavail; /* of f_frsize bytes */
+    uint64_t f_blocks, f_bfree, f_bavail; /* in units of f_frsize */
 };
 int statvfs(const char *path, struct statvfs *out);
 
@@ -211,7 +211,8 @@ int alphasort(const struct dirent **a, const struct dirent **b);
 #define mmap dop_windows_mmap
 #define munmap dop_windows_munmap
 #define madvise dop_windows_madvise
-void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset); /* offset: a multiple of 64 KiB */
+/* offset must be a multiple of 64 KiB. */
+void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset);
 int munmap(void *at, size_t size);
 int madvise(void *at, size_t size, int advice);
 
@@ -220,7 +221,7 @@ int madvise(void *at, size_t size, int advice);
 #define RTLD_GLOBAL 0x100
 #define RTLD_DEFAULT ((void *)0)
 typedef struct Dl_info {
-    const char *dli_fname; /* file of the library or program; lives until the thread's next call */
+    const char *dli_fname; /* path of the library or program; valid until the thread's next call */
     void *dli_fbase;
 } Dl_info;
 #define dlopen dop_windows_dlopen
@@ -242,11 +243,11 @@ long sysconf(int what);
 #define getrandom dop_windows_getrandom
 ssize_t getrandom(void *out, size_t n, unsigned flags);
 
-/* Home folders of the user by POSIX's names, beside the process's own variables; UTF-8. */
+/* Returns an environment variable in UTF-8; HOME is the user's profile folder. */
 char *dop_windows_getenv(const char *name);
 #define getenv dop_windows_getenv
 
-/* ---- signals: Ctrl-C is the only one that Windows has ----------------------------------------------------------------- */
+/* ---- signals: Windows has only Ctrl-C --------------------------------------------------------------------------------- */
 #define SIGHUP 1
 #define SIGBUS 7
 #define SIGUSR1 10
@@ -278,7 +279,7 @@ int sigaddset(sigset_t *set, int number);
 #define pthread_sigmask dop_windows_sigmask
 int pthread_sigmask(int how, const sigset_t *set, sigset_t *before);
 int pause(void);
-int kill(int pid, int number); /* number 0 only: ESRCH where no process has the id */
+int kill(int pid, int number); /* only number 0: ESRCH if no process has the id */
 
 /* ---- text: windows/text.c --------------------------------------------------------------------------------------------- */
 #define memmem dop_windows_memmem
@@ -300,7 +301,7 @@ char *strcasestr(const char *in, const char *what);
 ssize_t getline(char **io_line, size_t *io_cap, FILE *f);
 #define FNM_NOMATCH 1
 #define FNM_PATHNAME 1
-int fnmatch(const char *pattern, const char *text, int flags); /* flags: 0 */
+int fnmatch(const char *pattern, const char *text, int flags); /* flags must be 0 */
 #undef gmtime_r
 #define gmtime_r dop_windows_gmtime_r
 #undef localtime_r
@@ -308,7 +309,7 @@ int fnmatch(const char *pattern, const char *text, int flags); /* flags: 0 */
 struct tm *gmtime_r(const time_t *at, struct tm *out);
 struct tm *localtime_r(const time_t *at, struct tm *out);
 
-/* What MinGW-w64 has for these narrows double to float in branches that are not taken. */
+/* MinGW-w64's macros narrow double to float, in branches that are not taken. */
 #undef isnan
 #undef isinf
 #undef isfinite
@@ -318,7 +319,7 @@ struct tm *localtime_r(const time_t *at, struct tm *out);
 #define isfinite(x) __builtin_isfinite(x)
 #define signbit(x) __builtin_signbit(x)
 
-/* Numbers are always those of the C locale, since no program here sets another one. */
+/* Number formatting always uses the C locale, because no program here sets another one. */
 typedef const void *locale_t;
 #define LC_ALL_MASK 0x3f
 #define LC_NUMERIC_MASK 0x10
@@ -332,7 +333,7 @@ uselocale(locale_t locale)
 #define strtod_l(text, end, locale) ((void)(locale), strtod(text, end))
 
 /* ---- start: windows/start.c ------------------------------------------------------------------------------------------- */
-/* The program, whose arguments are UTF-8 and whose standard files are bytes. */
+/* Entry point of programs, with UTF-8 arguments and binary standard streams. */
 #define main dop_windows_main
 int main(int argc, char **argv);
 

@@ -1,4 +1,4 @@
-/* The Windows form of base/program/process.c: nothing there is a signal. */
+/* Windows version of base/program/process.c, without signals. */
 #include "base/program/process.h"
 
 #include "base/os/windows/wide.h"
@@ -11,7 +11,7 @@ dop_process_name(void)
     return program_name ? program_name : "doppler";
 }
 
-/* Errors of drives are results of functions, and no windows that wait for somebody. */
+/* Makes drive errors return from functions instead of showing a dialog. */
 void
 dop_process_prepare(const char *program)
 {

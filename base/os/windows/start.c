@@ -1,9 +1,9 @@
-/* How a program starts on Windows: with arguments in UTF-8, and standard files that are bytes. */
+/* Program start on Windows: UTF-8 arguments and binary standard streams. */
 #include "base/os/windows/posix.h"
 #include "base/os/windows/wide.h"
 
-/* The names of files in code have `/` between folders.  An argument is one where it has a drive or a host in front, or something of that
- * name is there; other arguments, as prompts, stay as they are. */
+/* Converts `\` to `/` in a path argument.  An argument is a path if it begins with a drive or host, or if a file of that name exists;
+ * others, such as prompts, are not changed. */
 static void
 unify_path(char *argument)
 {

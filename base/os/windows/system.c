@@ -1,8 +1,8 @@
-/* Memory, libraries, processes and signals as POSIX has them. */
+/* POSIX memory mapping, libraries, processes and signals on Windows. */
 #include "base/os/windows/posix.h"
 #include "base/os/windows/wide.h"
 
-/* RtlGenRandom, by the name that advapi32 exports. */
+/* RtlGenRandom, under the name that advapi32 exports. */
 BOOLEAN NTAPI SystemFunction036(void *out, ULONG n);
 
 void *
@@ -12,7 +12,7 @@ mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset)
     void *p = NULL;
     (void)at;
     if (flags & MAP_ANONYMOUS) {
-        /* Pages take no memory before they are touched, but the system has to promise it. */
+        /* Pages use no physical memory before first access, but are committed. */
         p = VirtualAlloc(NULL, size, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
     } else {
         const intptr_t h = _get_osfhandle(fd);
@@ -23,7 +23,7 @@ mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset)
         const DWORD view = !writes ? FILE_MAP_READ : flags & MAP_SHARED ? FILE_MAP_WRITE : FILE_MAP_COPY;
         if (mapping) {
             p = MapViewOfFile(mapping, view, (DWORD)((uint64_t)offset >> 32), (DWORD)offset, size);
-            CloseHandle(mapping); /* the view holds it */
+            CloseHandle(mapping); /* the view keeps the mapping open */
         }
     }
     if (!p)
@@ -41,12 +41,12 @@ munmap(void *at, size_t size)
     return (info.Type == MEM_MAPPED ? UnmapViewOfFile(at) : VirtualFree(at, 0, MEM_RELEASE)) ? 0 : dop_windows_fail();
 }
 
-/* Pages that need not stay are taken out of what the process holds; other advice is for the system to guess. */
+/* MADV_DONTNEED removes pages from the working set; other advice is ignored. */
 int
 madvise(void *at, size_t size, int advice)
 {
     if (advice == MADV_DONTNEED)
-        (void)VirtualUnlock(at, size); /* of pages that are not locked: it only drops them */
+        (void)VirtualUnlock(at, size); /* on unlocked pages it only removes them from the working set */
     return 0;
 }
 
@@ -56,7 +56,7 @@ void *
 dlopen(const char *name, int flags)
 {
     (void)flags;
-    /* NAME.so and NAME.so.0 are NAME.dll, which is beside the program. */
+    /* NAME.so and NAME.so.0 stand for NAME.dll, next to the program. */
     char plain[1024];
     const char *ending = strstr(name, ".so");
     snprintf(plain, sizeof plain, "%.*s.dll", ending ? (int)(ending - name) : (int)strlen(name), name);
@@ -139,7 +139,7 @@ getrandom(void *out, size_t n, unsigned flags)
 char *
 getenv(const char *name)
 {
-    /* What was given out once stays, as POSIX's variables do. */
+    /* Returned strings are never freed, because POSIX callers keep them. */
     static struct {
         char *name, *value; /* owned */
     } known[64];
@@ -210,7 +210,7 @@ pthread_sigmask(int how, const sigset_t *set, sigset_t *before)
     (void)set;
     if (before)
         *before = 0;
-    return 0; /* Ctrl-C has a thread of its own */
+    return 0; /* Ctrl-C is handled on a separate thread */
 }
 
 int

@@ -1,4 +1,4 @@
-/* Functions of POSIX and GNU for text that the C library of Windows has not. */
+/* POSIX and GNU string functions missing in the Windows C library. */
 #include "base/os/windows/posix.h"
 #include "base/os/windows/wide.h"
 
@@ -78,7 +78,7 @@ strcasestr(const char *in, const char *what)
     return n == 0 ? (char *)(uintptr_t)in : NULL;
 }
 
-/* A line of a console, whose characters are UTF-16 in every code page. */
+/* Reads a line from a console, as UTF-16 independent of the code page. */
 static ssize_t
 console_line(HANDLE console, char **io_line, size_t *io_cap)
 {
@@ -119,8 +119,8 @@ getline(char **io_line, size_t *io_cap, FILE *f)
     return n ? (ssize_t)n : -1;
 }
 
-/* Does a set of a pattern, which `*io_at` is behind the bracket of, have the character?  *io_at: then behind the set; NULL: the set
- * does not end. */
+/* True if a bracket expression contains the character.  *io_at: after the opening bracket; then after the closing one, or NULL if there
+ * is none. */
 static bool
 in_set(const char **io_at, char c)
 {
@@ -141,7 +141,8 @@ in_set(const char **io_at, char c)
 int
 fnmatch(const char *pattern, const char *text, int flags)
 {
-    const char *star = NULL, *star_text = NULL; /* where to go on when a guess about the last * was wrong */
+    /* Backtracking position: the last * and the text it was matched up to. */
+    const char *star = NULL, *star_text = NULL;
     (void)flags;
     for (;;) {
         const char *next = pattern + 1;
@@ -155,7 +156,7 @@ fnmatch(const char *pattern, const char *text, int flags)
             return 0;
         if (*text && *pattern == '[') {
             matches = in_set(&next, *text);
-            if (!next) { /* a bracket by itself */
+            if (!next) { /* unmatched bracket: literal */
                 next = pattern + 1;
                 matches = *text == '[';
             }

@@ -100,7 +100,7 @@ dop_windows_name_of(HANDLE file)
         free(text);
         return NULL;
     }
-    /* \\?\C:\name and \\?\UNC\host\share\name */
+    /* forms \\?\C:\name and \\?\UNC\host\share\name */
     wchar_t *at = text;
     if (wcsncmp(at, L"\\\\?\\UNC\\", 8) == 0) {
         at += 6;

@@ -1,4 +1,4 @@
-/* Between UTF-8 and the UTF-16 of Windows, and from its errors to errno: for the files of base/os/windows. */
+/* Conversions between UTF-8 and UTF-16, and from Windows errors to errno; internal to base/os/windows. */
 #ifndef DOPPLER_BASE_OS_WINDOWS_WIDE_H
 #define DOPPLER_BASE_OS_WINDOWS_WIDE_H
 
@@ -8,15 +8,15 @@
 #endif
 #include <windows.h>
 
-/* Sets errno to what GetLastError says; -1. */
+/* Sets errno from GetLastError and returns -1. */
 int dop_windows_fail(void);
-/* The text in UTF-16; NULL with errno where memory ends or it is no UTF-8.  Freed by the caller. */
+/* Converts a text to UTF-16; NULL with errno if memory runs out or it is not UTF-8.  Freed by the caller. */
 wchar_t *dop_windows_wide(const char *utf8);
-/* The name of a file for functions of Windows, which take long ones in a form of their own.  NULL with errno; freed by the caller. */
+/* Converts a path to UTF-16, in extended form if it is long.  NULL with errno on failure; freed by the caller. */
 wchar_t *dop_windows_path(const char *utf8);
-/* The text in UTF-8; NULL with errno where memory ends.  Freed by the caller. */
+/* Converts a text to UTF-8; NULL if memory runs out.  Freed by the caller. */
 char *dop_windows_narrow(const wchar_t *text);
-/* The absolute name of an open file or folder with `/` between folders; NULL with errno.  Freed by the caller. */
+/* Returns the absolute path of an open file or folder, with `/` as separator; NULL with errno on failure.  Freed by the caller. */
 char *dop_windows_name_of(HANDLE file);
 
 #endif

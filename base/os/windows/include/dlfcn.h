@@ -1,4 +1,4 @@
-/* What <dlfcn.h> of POSIX has is in base/os/windows/posix.h. */
+/* Stand-in for POSIX <dlfcn.h>; declarations are in base/os/windows/posix.h. */
 #ifndef DOPPLER_BASE_OS_WINDOWS_INCLUDE_DLFCN_H
 #define DOPPLER_BASE_OS_WINDOWS_INCLUDE_DLFCN_H
 

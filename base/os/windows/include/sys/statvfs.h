@@ -1,4 +1,4 @@
-/* What <sys/statvfs.h> of POSIX has is in base/os/windows/posix.h. */
+/* Stand-in for POSIX <sys/statvfs.h>; declarations are in base/os/windows/posix.h. */
 #ifndef DOPPLER_BASE_OS_WINDOWS_INCLUDE_SYS_STATVFS_H
 #define DOPPLER_BASE_OS_WINDOWS_INCLUDE_SYS_STATVFS_H
 
