@@ -1,4 +1,4 @@
-/* Activation functions: most are one op, quick GELU is several. */
+/* Activation functions: one op each, except compositions such as quick GELU. */
 #include "frontend/build/build_activation.h"
 #include "frontend/build/builder.h"
 

@@ -1,7 +1,6 @@
-/* Room for adapters that come at run time.  The matrices A of all adapters lie below each other in one matrix, those of B beside each
- * other in another, so that a product gains two products of low rank.  Between the two each row's values are multiplied by the factors
- * of its sequence: 0 for the ranks of adapters that it does not use.  In steps of few rows the second product reads only the ranks of the
- * row's own adapters. */
+/* Adapters added at run time. The A matrices of all adapters are stacked into one matrix by rows, the B matrices by columns, so
+ * that an adapted product gains two low-rank products. Between them, a row's values are multiplied by its sequence's factors: 0
+ * for ranks of unused adapters. In steps of few rows the second product reads only the ranks of the row's own adapters. */
 #include "frontend/build/build_adapter.h"
 #include "frontend/build/builder.h"
 

@@ -1,4 +1,4 @@
-/* Alternating updates (AltUp, https://arxiv.org/abs/2301.13310) and LAuReL (https://arxiv.org/abs/2411.07501), as Gemma 3n has them:
+/* Alternating updates (AltUp, https://arxiv.org/abs/2301.13310) and LAuReL (https://arxiv.org/abs/2411.07501) of Gemma 3n:
  * transformers, modeling_gemma3n.py, Gemma3nTextAltUp and Gemma3nTextLaurelBlock. */
 #include "frontend/build/build_altup.h"
 #include "frontend/build/builder.h"

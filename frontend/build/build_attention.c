@@ -1,4 +1,4 @@
-/* What every kind of attention is made of: rotation by position, caches, and the op itself. */
+/* Common parts of all kinds of attention: RoPE, caches, and the op itself. */
 #include "frontend/build/build_attention.h"
 #include "frontend/build/builder.h"
 #include "ir/graph/dims.h"

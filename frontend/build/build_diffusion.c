@@ -123,7 +123,7 @@ convolution_from(draw_builder *b, const char *name, plane x, uint32_t n, uint32_
     const dop_node *from = dop_node_at(b->base.g, x.id);
     if (from->op != DOP_OP_received && from->type != b->base.act_type) /* every tap would read the wider values again */
         x.id = op1(&b->base, DOP_OP_cast, named(b, "%s.in", name), x.id, NULL, b->base.act_type);
-    /* In the order of ir/ops.def. */
+    /* in the order of ir/ops.def */
     const dop_attr attrs[] = {{.i = x.width}, {.i = x.height}, {.i = TAPS}, {.i = TAPS},           {.i = stride},
                               {.i = 1},       {.i = pad},      {.i = !pad}, {.i = up > 1 ? up : 0}};
     y.id = add_node(&b->base, DOP_OP_unfold, named(b, "%s.windows", name), &x.id, 1, attrs,

@@ -1,5 +1,5 @@
-/* What only layers that draft have: an output over a part of the vocabulary; and of drafters that read several residual streams of the model
- * (dop_eagle, EAGLE-3) what steps send them, and their embedding and head. */
+/* Parts for drafting layers: logits over part of the vocabulary; for EAGLE-3 drafters (dop_eagle) also the collection of the
+ * model's residual streams, their embedding and their head. */
 #include "frontend/build/build_draft.h"
 #include "frontend/build/builder.h"
 

@@ -1,4 +1,4 @@
-/* What only graphs of encoders have: inputs about whole texts, types of rows, and dense layers behind the last norm. */
+/* Parts for encoder graphs: inputs about whole texts, token types, and dense layers after the final norm. */
 #include "frontend/build/build_encode.h"
 #include "frontend/build/build_activation.h"
 #include "frontend/build/builder.h"

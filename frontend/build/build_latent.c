@@ -1,4 +1,4 @@
-/* Latent attention, and the index that chooses the positions which it sees. */
+/* Latent attention, and the index of sparse attention. */
 #include "frontend/build/build_latent.h"
 #include "frontend/build/build_attention.h"
 #include "frontend/build/builder.h"

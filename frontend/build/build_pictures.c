@@ -1,5 +1,5 @@
-/* Pictures in a text model's graph: rows of a step that are features of the vision part, rows of a picture that see one another, and
- * multimodal rotary embedding. */
+/* Pictures in a text model's graph: rows that are vision features, bidirectional attention within a picture, and multimodal
+ * RoPE. */
 #include "frontend/build/build_pictures.h"
 #include "frontend/build/build_vision.h"
 #include "frontend/build/builder.h"

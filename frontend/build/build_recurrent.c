@@ -1,4 +1,4 @@
-/* Mixers whose memory has the same size for any number of positions: short convolutions, state spaces, delta rules. */
+/* Mixers with a state of fixed size: short convolution, state space, delta rule. */
 #include "frontend/build/build_recurrent.h"
 #include "frontend/build/builder.h"
 

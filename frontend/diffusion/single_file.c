@@ -1,5 +1,6 @@
-/* A latent diffusion model in one file of safetensors: tensors of all parts, and no configuration.  What the parts' configurations would say
- * follows from names and shapes; where the folder of the file has them, as repositories with both forms do, they are read. */
+/* Imports a latent diffusion model from a single safetensors file, which has the tensors of all parts but no configuration.
+ * Facts follow from names and shapes. Configuration files in the same folder are read if present, as in repositories with both
+ * forms. */
 #include "frontend/diffusion/single_file.h"
 #include "base/os/system.h"
 #include "frontend/diffusion/parts.h"

@@ -1,4 +1,4 @@
-/* The chat template in a directory (Hugging Face, RDRR), where it lies beside the tokenizer. */
+/* Chat template files in a model directory (Hugging Face, RDRR), next to the tokenizer. */
 #include "frontend/facts/chat_file.h"
 #include "frontend/facts/import.h"
 #include "text/import/chat_files.h"

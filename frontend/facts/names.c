@@ -1,4 +1,4 @@
-/* Tensor names: those of GGUF files, whole names with prefix and layer, rows of fused tensors, and names of activations. */
+/* Tensor names: names in GGUF files, full names with prefix and layer, rows of fused tensors; names of activations. */
 #include "frontend/facts/names.h"
 #include "base/words.h"
 #include "frontend/facts/import.h"

@@ -1,5 +1,5 @@
-/* The table of families (dop_families), and look-ups in it.  Meanings of fields and their defaults where config.json is silent are
- * from the configuration classes of Hugging Face transformers (configuration_<model>.py, releases 4.40 to 5.x). */
+/* Family table (dop_families) and its look-up functions. Fields and their defaults in config.json follow the configuration
+ * classes of Hugging Face transformers (configuration_<model>.py, releases 4.40 to 5.x). */
 #include "frontend/families/families.h"
 #include "base/words.h"
 #include "frontend/families/families_dense.h"

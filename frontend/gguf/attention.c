@@ -1,5 +1,5 @@
-/* Forms of attention of single families, in GGUF files: latent attention (DeepSeek-V3), chunked attention (Llama 4), and Gemma 4's
- * shared keys and values and per-layer inputs (llama.cpp, src/models/deepseek2.cpp, llama4.cpp and gemma4.cpp). */
+/* Attention variants of single model families in GGUF files: latent (DeepSeek-V3), chunked (Llama 4), and Gemma 4's shared keys
+ * and values and per-layer inputs (llama.cpp, src/models/deepseek2.cpp, llama4.cpp and gemma4.cpp). */
 #include "frontend/gguf/attention.h"
 #include "frontend/gguf/gguf_import.h"
 #include "frontend/gguf/keys.h"

@@ -1,6 +1,6 @@
-/* GGUF metadata to facts.  Keys: the GGUF specification (ggml repository, docs/gguf.md); what a missing key means, and
- * what is not stated at all (layer patterns and rotary bases of Gemma, query scales of its largest sizes), follows
- * llama.cpp, which is what writes and reads these files (load_arch_hparams in src/models/). */
+/* Converts GGUF metadata to facts. Keys: the GGUF specification (ggml repository, docs/gguf.md). Defaults of missing keys and
+ * unstated facts (Gemma's layer patterns, RoPE bases and query scales) follow llama.cpp, which writes and reads these files
+ * (load_arch_hparams in src/models/). */
 #include "frontend/gguf/config.h"
 #include "frontend/facts/names.h"
 #include "frontend/families/families.h"

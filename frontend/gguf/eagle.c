@@ -1,4 +1,4 @@
-/* Drafters, as llama.cpp converts them (architectures "eagle3" and "gemma4-assistant"). */
+/* Drafters as converted by llama.cpp (architectures "eagle3" and "gemma4-assistant"). */
 #include "frontend/gguf/eagle.h"
 #include "frontend/facts/arch.h"
 #include "frontend/facts/weights.h"

@@ -1,4 +1,4 @@
-/* Encoders and rerankers in GGUF files: attention in both directions, pooling, and the products that give vectors or scores of classes
+/* Encoders and rerankers in GGUF files: bidirectional attention, pooling, and dense layers that give vectors or class scores
  * (llama.cpp: llm_graph_context::build_pooling in src/llama-graph.cpp, conversion/bert.py). */
 #include "frontend/gguf/encoder.h"
 #include "frontend/facts/names.h"

@@ -1,4 +1,4 @@
-/* Mixtures of experts in GGUF files: keys "expert_*", and tensors where the keys are silent. */
+/* Mixtures of experts in GGUF files: keys "expert_*", and tensors if keys are missing. */
 #include "frontend/gguf/experts.h"
 #include "frontend/families/families_experts.h"
 #include "frontend/gguf/gguf_import.h"

@@ -1,4 +1,4 @@
-/* GGUF files: finds the family, reads facts, and turns tensors into canonical weights. */
+/* Imports GGUF files: finds the family, reads facts, and turns tensors into canonical weights. */
 #include "frontend/gguf/import.h"
 #include "frontend/facts/leftovers.h"
 #include "frontend/facts/names.h"

@@ -1,4 +1,4 @@
-/* Reading of metadata keys that begin with the file's architecture, such as "llama.block_count". */
+/* Metadata keys that begin with the file's architecture, such as "llama.block_count". */
 #include "frontend/gguf/keys.h"
 #include "frontend/gguf/gguf_import.h"
 

@@ -1,4 +1,4 @@
-/* The vision part (mmproj) of a GGUF model: a file of its own, of the pseudo-architecture "clip". */
+/* Vision part of a GGUF model (mmproj): a separate file of pseudo-architecture "clip". */
 #include "frontend/gguf/mmproj.h"
 #include "frontend/gguf/gguf_import.h"
 #include "frontend/vision/tower.h"

@@ -1,4 +1,4 @@
-/* A GGUF model as one file or several: opening, looking up, closing. */
+/* Opens, searches and closes a GGUF model of one or several files. */
 #include "frontend/gguf/open.h"
 #include "frontend/gguf/gguf_import.h"
 

@@ -1,5 +1,5 @@
-/* Recurrent mixers of GGUF files: keys "ssm.*", "kda.*" and "shortconv.*".  A layer's tensors tell whether it has a recurrent
- * mixer, and whether it has attention. */
+/* Recurrent mixers in GGUF files: keys "ssm.*", "kda.*" and "shortconv.*". A layer's tensors show whether it has a recurrent
+ * mixer, attention, or both. */
 #include "frontend/gguf/recurrent.h"
 #include "frontend/gguf/gguf_import.h"
 #include "frontend/gguf/keys.h"

@@ -1,4 +1,4 @@
-/* Rotary embeddings of GGUF files: keys "rope.*", and frequency divisors that are tensors. */
+/* Rotary embeddings in GGUF files: keys "rope.*", and tensors of frequency divisors. */
 #include "frontend/gguf/rope.h"
 #include "frontend/gguf/gguf_import.h"
 #include "frontend/gguf/keys.h"

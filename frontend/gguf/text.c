@@ -1,4 +1,4 @@
-/* The text side of GGUF files: end ids, chat template, name, and whether there is a vocabulary. */
+/* Text facts of GGUF files: end ids, chat template, name and vocabulary. */
 #include "frontend/gguf/text.h"
 #include "frontend/facts/chat_file.h"
 #include "frontend/facts/leftovers.h"

@@ -1,6 +1,5 @@
-/* Forms of attention of single families, in config.json: latent attention (DeepSeek-V3), chunked attention (Llama 4), and Gemma 4's
- * shared keys and values and per-layer inputs (transformers, models/deepseek_v3, models/llama4
- * and models/gemma4). */
+/* Attention variants of single model families in config.json: latent (DeepSeek-V3), chunked (Llama 4), and Gemma 4's shared keys
+ * and values and per-layer inputs (transformers, models/deepseek_v3, models/llama4 and models/gemma4). */
 #include "frontend/hf/attention.h"
 #include "frontend/hf/hf.h"
 

@@ -1,5 +1,5 @@
-/* The encoder of a model of speech (Whisper) in a Hugging Face directory: facts of config.json, tensors of model.encoder, and the tokens
- * that transcriptions must not have. */
+/* Encoder of a speech model (Whisper) in a Hugging Face directory: facts in config.json, tensors of model.encoder, and token ids
+ * excluded from transcriptions. */
 #include "frontend/hf/audio.h"
 #include "frontend/hf/vision.h"
 

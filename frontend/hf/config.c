@@ -1,5 +1,5 @@
-/* config.json to facts.  Old files (torch_dtype, rope_theta, rope_scaling) and new ones (dtype, rope_parameters,
- * layer_types) state the same; a field that neither has takes the value of the family's configuration class. */
+/* Converts config.json to facts. Supports old fields (torch_dtype, rope_theta, rope_scaling) and new ones (dtype,
+ * rope_parameters, layer_types). Missing fields get the defaults of the family's configuration class. */
 #include "frontend/hf/config.h"
 #include "frontend/facts/names.h"
 #include "frontend/families/families.h"

@@ -1,6 +1,6 @@
-/* Drafters.  dop_sharer: Gemma 4's assistant, whose text_config is that of a Gemma 4 of a few layers.  dop_eagle: the original layout of
- * EAGLE-3, whose config.json is that of a Llama of one layer with more fields, and that of "speculators", which has the layer's fields in
- * transformer_layer_config. */
+/* Drafters. dop_sharer: Gemma 4's assistant, whose text_config is that of a Gemma 4 with few layers. dop_eagle: EAGLE-3's
+ * original layout (config.json of a one-layer Llama, with more fields), and the layout of "speculators", with the layer's fields
+ * in transformer_layer_config. */
 #include "frontend/hf/eagle.h"
 #include "frontend/facts/arch.h"
 #include "frontend/facts/weights.h"

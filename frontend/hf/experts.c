@@ -1,4 +1,4 @@
-/* Mixtures of experts in config.json, by the fields that the family's row names. */
+/* Mixtures of experts in config.json; the family's row names the fields. */
 #include "frontend/hf/experts.h"
 #include "frontend/families/families_experts.h"
 #include "frontend/hf/hf.h"

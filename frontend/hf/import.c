@@ -1,4 +1,4 @@
-/* Hugging Face directories: config.json and safetensors to facts and weights. */
+/* Imports Hugging Face directories: facts and weights from config.json and safetensors. */
 #include "frontend/hf/import.h"
 #include "frontend/families/families.h"
 #include "frontend/hf/config.h"

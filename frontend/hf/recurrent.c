@@ -1,5 +1,5 @@
-/* Recurrent mixers of config.json: sizes, multipliers, and which layers have them.  Field names and defaults are those of
- * transformers' configuration_mamba2.py, configuration_falcon_h1.py, configuration_lfm2.py and configuration_qwen3_5.py. */
+/* Recurrent mixers in config.json: sizes, multipliers and layers. Field names and defaults as in transformers'
+ * configuration_mamba2.py, configuration_falcon_h1.py, configuration_lfm2.py and configuration_qwen3_5.py. */
 #include "frontend/hf/recurrent.h"
 #include "base/words.h"
 #include "frontend/hf/hf.h"

@@ -1,4 +1,4 @@
-/* The text side of a Hugging Face directory: end ids, sampling defaults, tokenizer, chat template. */
+/* Text facts of a Hugging Face directory: end ids, sampling defaults, tokenizer, chat template. */
 #include "frontend/hf/text.h"
 #include "frontend/facts/chat_file.h"
 #include "frontend/facts/leftovers.h"

@@ -1,5 +1,5 @@
-/* Tensors of a Hugging Face directory to canonical weights: names by the family's table, fused tensors as row ranges, Conv1D
- * tensors by strides, experts as one tensor or a tensor each.  Matrices are not copied; some vectors are. */
+/* Converts tensors of a Hugging Face directory to canonical weights: names from the family's table, fused tensors as row ranges,
+ * Conv1D tensors by strides, experts as one tensor or one each. Matrices are not copied; some vectors are. */
 #include "frontend/hf/weights.h"
 #include "frontend/facts/leftovers.h"
 #include "frontend/facts/names.h"

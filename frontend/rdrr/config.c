@@ -1,4 +1,4 @@
-/* The model part of manifest.json to facts.  A field that is null, or that an older manifest lacks, means "none"; for a
+/* Converts the model part of manifest.json to facts. A field that is null or missing (older manifests) means "none"; for a
  * multiplier, 1. */
 #include "frontend/rdrr/config.h"
 #include "base/words.h"

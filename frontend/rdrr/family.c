@@ -1,6 +1,6 @@
-/* Families that the Hugging Face importer reads (Gemma 4, LFM2, Qwen 3.5).  The manifest's fields are rewritten as a config.json, and its
- * tensors, which have the names of a Hugging Face directory, as a set of safetensors.  Facts that the family fixes must agree with
- * the manifest. */
+/* Families read by the Hugging Face importer (Gemma 4, LFM2, Qwen 3.5). The manifest's fields are rewritten as a config.json. Its
+ * tensors, which have the names of a Hugging Face directory, become a set of safetensors. Facts fixed by the family must agree
+ * with the manifest. */
 #include "frontend/rdrr/family.h"
 #include "base/format/safetensors.h"
 #include "frontend/families/families.h"

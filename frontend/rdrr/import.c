@@ -1,4 +1,4 @@
-/* RDRR directories: tensors to canonical weights. */
+/* Converts tensors of RDRR directories to canonical weights. */
 #include "frontend/rdrr/import.h"
 #include "frontend/facts/leftovers.h"
 #include "frontend/facts/names.h"

@@ -1,4 +1,4 @@
-/* The container part of manifest.json: shards and tensors. */
+/* Container part of manifest.json: shards and tensors. */
 #include "frontend/rdrr/manifest.h"
 #include "base/words.h"
 #include "frontend/rdrr/rdrr.h"

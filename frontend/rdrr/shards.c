@@ -1,4 +1,4 @@
-/* Shards of RDRR directories, opened and verified at their first use. */
+/* Shards of RDRR directories; opened and verified at first use. */
 #include "frontend/rdrr/shards.h"
 #include "frontend/facts/leftovers.h"
 #include "frontend/rdrr/rdrr.h"

@@ -40,7 +40,7 @@ static const dop_tower_kind towers[] = {
     {"gemma4", 768, 16, 12, 16, 1, 3, 1e-6, DOP_ACT_GELU_TANH, 100, false, DOP_PLACES_AXES, true},
 };
 
-/* The projector after the tower, by the whole model's model_type. */
+/* Projector after the tower, identified by the whole model's model_type. */
 static const dop_projector_kind models[] = {
     {"llava", .merge_act = DOP_ACT_GELU, .inner = true, .layer = -2},
     {"gemma3", .merge_norm_add = 1, .pool = true, .sees_all = true},
