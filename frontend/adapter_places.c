@@ -12,16 +12,16 @@
 typedef struct lister {
     const dop_checkpoint *m;
     const dop_family *family;
-    const dop_family *converted; /* the family that GGUF files of such models are of */
+    const dop_family *converted; /* family of GGUF files of such models */
     bool is_gguf;                /* the model is a GGUF file */
-    bool hf, gguf;               /* adapters in names of this format fit */
+    bool hf, gguf;               /* adapters with names of this format are supported */
     dop_arena *arena;
     dop_diag *diag;
     dop_adapter_place *places;
     uint32_t n, cap;
 } lister;
 
-/* The order of rows within heads of q and k in files of the given format, by the order that the model's own file has. */
+/* Returns how rows of q and k heads of the given format are ordered, relative to the model's own file. */
 static uint32_t
 order_of(const lister *l, const dop_weight_need *need, bool gguf)
 {
@@ -32,7 +32,7 @@ order_of(const lister *l, const dop_weight_need *need, bool gguf)
     return of[gguf] ? DOP_ADAPTER_PAIRS_IN_FILE : DOP_ADAPTER_HALVES_IN_FILE;
 }
 
-/* Parts whose rows are not rows of the tensor, or not once each. */
+/* True for slices whose rows are not exactly the tensor's rows. */
 static bool
 indirect(dop_slice part)
 {
@@ -44,7 +44,7 @@ add_place(lister *l, const dop_adapter_place *p, const char *tensor)
 {
     if (!tensor || !dop_arena_grow(l->arena, (void **)&l->places, l->n, &l->cap, sizeof *l->places))
         return DOP_NO_MEMORY(l->diag);
-    /* Of rows that name one tensor for one weight, the first counts, as for importers. */
+    /* If several table rows name the same tensor for a weight, the first counts, as for importers. */
     for (uint32_t i = l->n; i-- > 0 && l->places[i].target == p->target;)
         if (l->places[i].first == p->first && l->places[i].expert == p->expert &&
             strcmp(l->places[i].tensor, tensor) == 0)
@@ -64,7 +64,7 @@ add(lister *l, const dop_adapter_place *p, const char *name)
     return add_place(l, p, dop_arena_printf(l->arena, "%.*s", (int)(n - cut), name));
 }
 
-/* Adds the places of latent attention's matrices of keys, turned around, or of values, which lie below each other for each head. */
+/* Adds the places of latent attention's key matrices (transposed) or value matrices, which are stacked by head. */
 static dop_status
 add_heads(lister *l, const dop_weight_need *need, bool keys, uint32_t target, const dop_rows *rows, const char *name)
 {
@@ -81,7 +81,8 @@ add_heads(lister *l, const dop_weight_need *need, bool keys, uint32_t target, co
     return DOP_OK;
 }
 
-/* Adds the place of a weight's rows from `own` on, by one row of a table; for each expert, where experts are tensors of their own. */
+/* Adds the place of a weight's rows from `first` on, for one row of a name table; one place per expert if experts are
+ * separate tensors. */
 static dop_status
 add_named(lister *l, const dop_weight_need *need, const dop_tensor_name *n, bool gguf, uint32_t target, uint32_t first,
           uint32_t *out_own)
@@ -124,7 +125,8 @@ add_named(lister *l, const dop_weight_need *need, const dop_tensor_name *n, bool
     return DOP_OK;
 }
 
-/* Adds the places of a weight by one table.  Consecutive rows with one role name parts of the weight below each other. */
+/* Adds the places of a weight for one name table. Consecutive rows with one role name parts of the weight, stacked by
+ * rows. */
 static dop_status
 add_table(lister *l, const dop_weight_need *need, const dop_tensor_name *table, bool gguf, uint32_t target)
 {
@@ -157,7 +159,7 @@ visit(void *user, const dop_weight_need *need)
     if (!w)
         return DOP_OK;
     const uint32_t target = (uint32_t)(w - l->m->weights.items);
-    /* Where the family has names of its own for a role, the common ones are of other families. */
+    /* If the family has its own names for a role, the common names belong to other families. */
     const dop_tensor_name *own = l->converted->more_gguf_names;
     if (l->hf)
         DOP_RETURN_IF_ERROR(
@@ -171,7 +173,7 @@ visit(void *user, const dop_weight_need *need)
 
 /* ---- models that draw --------------------------------------------------------------------------------------------------- */
 
-/* Adds a place under every name that adapters' files have for a matrix. */
+/* Adds a place for every name of a matrix in adapter files. */
 static dop_status
 add_names(lister *l, const dop_adapter_place *p, const char *module)
 {
@@ -184,8 +186,8 @@ add_names(lister *l, const dop_adapter_place *p, const char *module)
     return DOP_OK;
 }
 
-/* Adds the names of a matrix of the first text encoder, which has the place `p`; those of the last layer, which stands behind the rows that
- * count where there are two encoders, lead nowhere. */
+/* Adds the adapter names of a matrix of the first text encoder, which has the place `p`. With two encoders the last layer is
+ * unused, and its names map to nothing. */
 static dop_status
 add_text(lister *l, const dop_adapter_place *p)
 {
@@ -202,8 +204,8 @@ add_text(lister *l, const dop_adapter_place *p)
                                       a->n_layers, p->tensor + n));
 }
 
-/* Adds the names of a matrix of the U-Net or of the second text encoder.  One matrix of files has values and gates of a feed-forward part
- * below each other. */
+/* Adds the adapter names of a matrix of the U-Net or the second text encoder. In files one matrix has values and gates of a
+ * feed-forward part. */
 static dop_status
 add_drawing(lister *l, uint32_t target)
 {
@@ -222,13 +224,13 @@ add_drawing(lister *l, uint32_t target)
     return add_names(l, &p, dop_arena_printf(l->arena, "%s%.*s", second ? "text_encoder_2." : unet, (int)len, name));
 }
 
-/* Adds what names of models that draw have beside those of their text encoder. */
+/* Adds the adapter names of diffusion models, in addition to those of the text encoder. */
 static dop_status
 add_drawings(lister *l)
 {
     const uint32_t n_text = l->n;
     for (uint32_t i = 0; i < n_text; i++) {
-        const dop_adapter_place p = l->places[i]; /* the list moves as it grows */
+        const dop_adapter_place p = l->places[i]; /* the list may move when it grows */
         DOP_RETURN_IF_ERROR(add_text(l, &p));
     }
     for (uint32_t i = 0; i < l->m->weights.n; i++)
@@ -249,8 +251,8 @@ dop_adapter_places(const dop_checkpoint *m, dop_arena *arena, dop_diag *diag, do
         return DOP_FAIL(diag, DOP_E_INTERNAL, "the family %s is unknown", m->arch.family);
     const dop_weight *embed = dop_weights_find(&m->weights, "embed");
     l.is_gguf = embed && strncmp(embed->source, "token_embd.", 11) == 0;
-    /* Converters multiply some families' matrices by facts of the model, and put others' columns in another order: an adapter in names
-     * of the other format would lack that. */
+    /* For some families, converters multiply matrices by facts of the model or reorder columns. Adapters with names of the other
+     * format lack that, so they are not supported. */
     const bool apart = l.family->recurrent && (l.family->recurrent->multipliers || l.family->recurrent->gguf_in_turn);
     l.hf = !apart || !l.is_gguf;
     l.gguf = !apart || l.is_gguf;
@@ -281,8 +283,7 @@ error:
     return st;
 }
 
-/* Rows of a convolution, as files have them with the taps of each channel one after the other, in the order of the weight, which has the
- * channels of each tap; NULL: memory is out. */
+/* Reorders rows of a convolution from [channel][tap], as in files, to [tap][channel], as in the weight; NULL: out of memory. */
 static const float *
 by_tap(const dop_weight *w, const float *from, uint32_t rows, dop_arena *arena)
 {
@@ -294,7 +295,7 @@ by_tap(const dop_weight *w, const float *from, uint32_t rows, dop_arena *arena)
     return made;
 }
 
-/* Adds a part's change to its weight. */
+/* Adds one adapter change to its weight. */
 static dop_status
 change(dop_checkpoint *m, const dop_adapter_part *part, double scale, dop_diag *diag)
 {

@@ -11,7 +11,7 @@
 bool
 dop_has_file(const char *dir, const char *file)
 {
-    char path[4096]; /* PATH_MAX: the system takes no longer path */
+    char path[4096]; /* PATH_MAX of the system */
     int n = snprintf(path, sizeof path, "%s/%s", dir, file);
     return n > 0 && (size_t)n < sizeof path && access(path, F_OK) == 0;
 }
@@ -23,7 +23,7 @@ ends(const char *name, const char *with)
     return n >= len && strcmp(name + n - len, with) == 0;
 }
 
-/* Is it the second or a later file of a GGUF model in parts, NAME-00002-of-00003.gguf? */
+/* True for the second or a later file of a split GGUF model, NAME-00002-of-00003.gguf. */
 static bool
 is_later_part(const char *name)
 {
@@ -36,9 +36,9 @@ is_later_part(const char *name)
 
 enum { MAX_LISTED = 6 };
 
-/* What a folder without a model contains, for the message. */
+/* Files found in a folder without a model, for the message. */
 typedef struct finds {
-    char *gguf; /* the first one by name */
+    char *gguf; /* the first GGUF file by name */
     uint32_t n_gguf;
     bool mmproj, pickle, safetensors;
 } finds;
@@ -97,7 +97,7 @@ dop_find_mmproj(const char *model, dop_arena *arena, dop_diag *diag, char **out_
     return failed ? DOP_NO_MEMORY(diag) : DOP_OK;
 }
 
-/* The string under `key` of a JSON file in the folder, in the arena; "?": there is none. */
+/* Returns the string under `key` of a JSON file in the folder, in the arena; "?": none. */
 static const char *
 text_in(const char *dir, const char *file, const char *key, dop_arena *arena)
 {

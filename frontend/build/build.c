@@ -16,9 +16,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { STATES = 2 * DOP_MAX_MIXERS }; /* most states of a layer: two for each mixer */
+enum { STATES = 2 * DOP_MAX_MIXERS }; /* maximum states per layer: two per mixer */
 
-/* x with every head through the norm of a role, where each head has weights of its own. */
+/* Normalizes each head of x with the head's own weights. */
 static dop_node_id
 head_norms(builder *b, const char *name, dop_role role, dop_node_id x, uint32_t heads, uint32_t dim)
 {
@@ -34,7 +34,7 @@ head_norms(builder *b, const char *name, dop_role role, dop_node_id x, uint32_t 
     return op2(b, DOP_OP_mul, name, plain_norm(b, plain, &n, x), w, NULL, b->act_type);
 }
 
-/* A projection of queries, keys or values, with its values clamped to -clip .. clip. */
+/* Returns a projection to queries, keys or values, clamped to [-clip, clip]. */
 static dop_node_id
 clipped(builder *b, const dop_attention *t, const char *name, dop_node_id x)
 {
@@ -47,7 +47,7 @@ clipped(builder *b, const dop_attention *t, const char *name, dop_node_id x)
     return op1(b, DOP_OP_at_least, least, x, &(dop_attr){.f = -t->clip}, b->act_type);
 }
 
-/* Queries, keys or values as heads, from their projection y: clamped and normed as the facts say. */
+/* Splits projection y (queries, keys or values) into heads, clamped and normalized according to the facts. */
 static dop_node_id
 heads_of(builder *b, const dop_attention *t, dop_role role, dop_role norm_role, dop_node_id y, uint32_t heads)
 {
@@ -65,7 +65,7 @@ heads_of(builder *b, const dop_attention *t, dop_role role, dop_role norm_role, 
     return rows || (t->norm_after && norm_role != DOP_W_v_norm) ? y : norm(b, normed, norm_role, y);
 }
 
-/* The residual stream x plus `scale` times a branch; the node is named x NUMBER AFTER, as %x3a or %x4. */
+/* Returns the residual stream x plus `scale` times a branch. The node is named x NUMBER AFTER, such as %x3a or %x4. */
 static dop_node_id
 residual(builder *b, uint32_t number, const char *after, double scale, dop_node_id x, dop_node_id branch)
 {
@@ -77,11 +77,11 @@ residual(builder *b, uint32_t number, const char *after, double scale, dop_node_
         dop_attr by = {.f = scale};
         branch = op1(b, DOP_OP_scale, scaled, branch, &by, b->act_type);
     }
-    /* The stream itself stays f32, because its error would grow with every layer. */
+    /* The stream stays f32, because rounding errors would accumulate over the layers. */
     return op2(b, DOP_OP_add, name, x, branch, NULL, DOP_TYPE_none);
 }
 
-/* Differential attention (arch.h has the reference): the difference of the first and the second half of the heads in row y, normed. */
+/* Differential attention (arch.h): subtracts the second half of the heads of y from the first half, and normalizes. */
 static dop_node_id
 difference(builder *b, const dop_attention *t, dop_node_id y)
 {
@@ -94,8 +94,8 @@ difference(builder *b, const dop_attention *t, dop_node_id y)
     return reshape(b, "attn_dr", plain_norm(b, "attn_dn", &each, y), 0, n);
 }
 
-/* Adds a learned bias of each key to its scores: four equal columns of the bias go behind each key, and four columns that
- * multiply it by 1 / 4, with the scale of attention undone, behind each query. */
+/* Adds a learned bias per key to attention scores. Appends four copies of the bias to each key, and four values of 1 / (4 *
+ * scale) to each query, so that the scale of attention cancels. */
 static void
 bias_keys(builder *b, const dop_attention *t, dop_node_id values, dop_node_id *q, dop_node_id *k)
 {
@@ -113,7 +113,7 @@ bias_keys(builder *b, const dop_attention *t, dop_node_id values, dop_node_id *q
     *q = op2(b, DOP_OP_concat, "q_biased", *q, one, NULL, act);
 }
 
-/* Queries, keys or values, with what a low-rank projection of the layer's own adds where it has one. */
+/* Returns queries, keys or values, plus the layer's own low-rank projection if it has one. */
 static dop_node_id
 lifted(builder *b, const dop_attention *t, dop_role role, dop_role a, dop_role own, dop_node_id in)
 {
@@ -155,7 +155,8 @@ attention(builder *b, const dop_attention *t, dop_node_id in)
         b->caches[b->layer][1] = v;
     } else if (!t->shares) {
         b->caches[b->layer][0] =
-            dop_build_cache(b, t, "k", k, t->head_dim + (t->key_bias ? 4 : 0)); /* keys first: nodes have an order */
+            /* keys first: the order of nodes matters */
+            dop_build_cache(b, t, "k", k, t->head_dim + (t->key_bias ? 4 : 0));
         b->caches[b->layer][1] = dop_build_cache(b, t, "v", v, dop_value_dim(t));
     }
     dop_node_id shared[2], *of = t->shares ? shared : b->caches[b->layer];
@@ -175,7 +176,7 @@ attention(builder *b, const dop_attention *t, dop_node_id in)
     return project(b, DOP_W_o, norm(b, "o_norm", DOP_W_o_norm, y));
 }
 
-/* A projection of a block that layers share, plus the layer's own low-rank projection of `low` (0: none). */
+/* Returns a projection of a shared block, plus the layer's own low-rank projection of `low` (0: none). */
 static dop_node_id
 adapted(builder *b, dop_role role, dop_role own, const char *name, dop_node_id in, dop_node_id low)
 {
@@ -183,7 +184,7 @@ adapted(builder *b, dop_role role, dop_role own, const char *name, dop_node_id i
     return low ? op2(b, DOP_OP_add, name, y, project(b, own, low), NULL, b->act_type) : y;
 }
 
-/* What the block that layers share (arch.h) adds to the input of the layer's mixer. */
+/* Returns the result of a shared block (dop_side), which is added to the input of the layer's mixer. */
 static dop_node_id
 side_part(builder *b, const dop_layer *l, dop_node_id x)
 {
@@ -224,7 +225,7 @@ mixer_part(builder *b, const dop_layer *l, dop_node_id x, dop_node_id *out_norme
     return norm(b, "post_attn_norm", DOP_W_post_attn_norm, sum);
 }
 
-/* A sparse gate: relu(x - (mean + sparsity * standard deviation)), with mean and deviation of the row. */
+/* Returns the sparse gate relu(x - (mean + sparsity * standard deviation)), with mean and deviation of the row. */
 static dop_node_id
 sparse(builder *b, const dop_ffn *f, dop_node_id x)
 {
@@ -273,7 +274,7 @@ ffn_part(builder *b, const dop_ffn *f, dop_node_id x)
     return norm(b, "post_ffn_norm", DOP_W_post_ffn_norm, y);
 }
 
-/* The branch of layer i that joins the residual stream x with the layer's own per-layer input. */
+/* Builds the branch of layer i that combines the residual stream x with the per-layer input. */
 static dop_node_id
 input_part(builder *b, uint32_t i, dop_node_id x)
 {
@@ -287,7 +288,7 @@ input_part(builder *b, uint32_t i, dop_node_id x)
     return norm(b, "post_input_norm", DOP_W_post_input_norm, project(b, DOP_W_input_up, y));
 }
 
-/* Layer i of a model with alternating updates: replaces the streams before the layer by those after it. */
+/* Builds layer i with alternating updates: replaces the streams before the layer by those after it. */
 static void
 build_streams_layer(builder *b, uint32_t i, dop_node_id *streams)
 {
@@ -317,14 +318,14 @@ build_streams_layer(builder *b, uint32_t i, dop_node_id *streams)
     }
 }
 
-/* The residual stream times the learned values of a role, where the layer has them. */
+/* Multiplies the residual stream by the learned values of a role, if the layer has them. */
 static dop_node_id
 weighed(builder *b, const dop_layer *l, const char *name, dop_role role, dop_node_id x)
 {
     return l->residual_weights ? op2(b, DOP_OP_mul, name, x, weight(b, role), NULL, DOP_TYPE_none) : x;
 }
 
-/* The residual stream through a norm whose result is f32, as the stream is. */
+/* Normalizes the residual stream with an f32 result. */
 static dop_node_id
 stream_norm(builder *b, const char *name, dop_role role, dop_node_id x)
 {
@@ -337,8 +338,8 @@ stream_norm(builder *b, const char *name, dop_role role, dop_node_id x)
     return x;
 }
 
-/* Layer i: the residual stream after it, from the residual stream x before it.  in: what its mixers read, which is x, except in drafters that
- * read more than their stream. */
+/* Builds layer i and returns the residual stream after it. x: the stream before it. in: the mixers' input, which differs from x
+ * only for drafters with additional inputs. */
 static dop_node_id
 build_layer(builder *b, uint32_t i, dop_node_id in, dop_node_id x)
 {
@@ -373,7 +374,7 @@ build_layer(builder *b, uint32_t i, dop_node_id in, dop_node_id x)
     return op2(b, DOP_OP_mul, name, x, scale, NULL, DOP_TYPE_none);
 }
 
-/* The residual stream x behind layer i, plus the control vector that is added there. */
+/* Returns the residual stream x after layer i plus the layer's control vector. */
 static dop_node_id
 controlled(builder *b, uint32_t i, dop_node_id x)
 {
@@ -424,7 +425,7 @@ embedding(builder *b)
 {
     set_role(b, "embed");
     const dop_node_id table = b->opt->drafts ? dop_build_draft_embed(b) : (b->embed = weight(b, DOP_W_embed));
-    const dop_attr larger[] = {{.i = 0}, {.i = (int64_t)b->a->vocab + b->g->max_t}}; /* features' rows are zeros */
+    const dop_attr larger[] = {{.i = 0}, {.i = (int64_t)b->a->vocab + b->g->max_t}}; /* rows of features get zeros */
     dop_node_id x = op2(b, DOP_OP_gather, "emb", table, b->tok,
                         b->features || (b->opt->drafts && b->opt->pictures) ? larger : NULL, DOP_TYPE_none);
     if (b->a->embed_width)
@@ -440,7 +441,7 @@ embedding(builder *b)
     return b->a->encoder.norm_sum ? stream_norm(b, "emb_n", DOP_W_embed_norm, x) : x;
 }
 
-/* Per-layer inputs of all layers side by side, from the embedding x and a table by token; 0: the model has none. */
+/* Returns the concatenated per-layer inputs of all layers, from the embedding x and a table by token; 0: none. */
 static dop_node_id
 layer_inputs(builder *b, dop_node_id x)
 {
@@ -448,7 +449,7 @@ layer_inputs(builder *b, dop_node_id x)
     if (p->width == 0)
         return 0;
     set_role(b, "inputs");
-    /* A token past the table reads zeros. */
+    /* A token past the table gets zeros. */
     const dop_attr larger[] = {{.i = 0}, {.i = (int64_t)b->a->vocab + (b->features ? b->g->max_t : 0)}};
     dop_node_id own = op2(b, DOP_OP_gather, "input_emb", weight(b, DOP_W_input_embed), b->tok,
                           p->vocab < b->a->vocab || b->features ? larger : NULL, DOP_TYPE_none);
@@ -479,8 +480,8 @@ logits(builder *b, dop_node_id x)
     return x;
 }
 
-/* Sets the outputs of the graph: the value x that the step gives, its arg-max (list: by the ids of a list; 0: none), the hidden states that
- * it sends (0: none), and states. */
+/* Sets the graph's outputs: result x, its arg-max (mapped through `list` of ids; 0: not mapped), hidden states for the drafter
+ * (0: none), and states. */
 static void
 outputs(builder *b, dop_node_id x, dop_node_id list, dop_node_id sent)
 {
@@ -496,7 +497,7 @@ outputs(builder *b, dop_node_id x, dop_node_id list, dop_node_id sent)
         b->status = dop_graph_output(b->g, b->states[i], b->diag);
 }
 
-/* The head: logits and their arg-max, or hidden states, from the residual stream.  Sets the outputs of the graph. */
+/* Builds the head: logits and arg-max, or hidden states, from the residual stream. Sets the graph's outputs. */
 static void
 head(builder *b, dop_node_id x)
 {
@@ -518,7 +519,7 @@ head(builder *b, dop_node_id x)
     outputs(b, x, 0, sent);
 }
 
-/* The layers that draft (dop_sharer) and their head, from the embedding x of the next tokens and the hidden states h. */
+/* Builds a dop_sharer drafter and its head. x: embedding of the next tokens; h: hidden states. */
 static void
 draft_by_reading(builder *b, dop_node_id x, dop_node_id h)
 {
@@ -538,7 +539,7 @@ draft_by_reading(builder *b, dop_node_id x, dop_node_id h)
     outputs(b, dop_build_output(b, x, w), 0, sent);
 }
 
-/* The layer that drafts (dop_arch.drafts) and its head, from the embedding x of the next tokens. */
+/* Builds the drafting layer (dop_arch.drafts) and its head. x: embedding of the next tokens. */
 static void
 draft(builder *b, dop_node_id x)
 {

@@ -24,7 +24,7 @@ dop_build_activation(builder *b, dop_act_kind kind, const char *name, dop_node_i
     return add_node(b, activations[kind], name, srcs, n, NULL, &(dop_want){.type = b->act_type});
 }
 
-/* The clamped gated activation; arch.h has the formula. */
+/* Returns the clamped gated activation; activations.def has the formula. */
 static dop_node_id
 clamped(builder *b, dop_node_id gate, dop_node_id up)
 {

@@ -22,7 +22,7 @@ dop_build_adapter_factors(builder *b)
     b->adapters = b->opt->chosen ? slice(b, "lora_n", both, ranks, uses) : 0;
 }
 
-/* A matrix of the adapters of the weight w: A [ranks, cols] or B [rows, ranks]. */
+/* Adds an adapter matrix of weight w: A [ranks, cols] or B [rows, ranks]. */
 static dop_node_id
 matrix(builder *b, dop_node_id w, dop_origin_kind kind)
 {
@@ -38,8 +38,8 @@ matrix(builder *b, dop_node_id w, dop_origin_kind kind)
     return comes_from(b, leaf(b, DOP_OP_weight, node_name, name, DOP_TYPE_f16, &shape), kind, n->origin.index);
 }
 
-/* The product of low values [T, ranks] with a matrix [rows, ranks]: in steps of few rows with the ranks of the row's own adapters, of which
- * only the first `used` are not zeros; 0: all may be. */
+/* Multiplies low [T, ranks] by a matrix [rows, ranks]. In steps of few rows it reads only the ranks of the row's own adapters.
+ * used: number of leading ranks that may be nonzero; 0: all. */
 static dop_node_id
 wide(builder *b, const char *name, dop_node_id low, dop_node_id w, uint32_t used)
 {
@@ -78,7 +78,8 @@ dop_build_controlled(builder *b, uint32_t i, dop_node_id x)
     snprintf(node_name, sizeof node_name, "w.L%u.controls", i);
     const dop_node_id w =
         comes_from(b, leaf(b, DOP_OP_weight, node_name, node_name + 2, DOP_TYPE_f16, &shape), DOP_FROM_CONTROL, i);
-    const dop_node_id y = wide(b, "controls", b->factors, w, 2); /* a direction and what 16 bits leave of it */
+    /* two ranks: a direction rounded to 16 bits, and the rounding error */
+    const dop_node_id y = wide(b, "controls", b->factors, w, 2);
     b->layer = -1;
     snprintf(name, sizeof name, "x%ul", i + 1);
     return op2(b, DOP_OP_add, name, x, y, NULL, dop_node_at(b->g, x)->type);

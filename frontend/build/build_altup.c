@@ -5,7 +5,8 @@
 
 #include <math.h>
 
-/* y scaled to the root mean square of another row, whose reciprocal is `root`.  A mean square of y below 1e-5 counts as 1e-5. */
+/* Scales y to the root mean square of another row, whose reciprocal is `root`. A mean square of y below 1e-5 counts as
+ * 1e-5. */
 static dop_node_id
 as_large_as(builder *b, const char *name, dop_node_id y, dop_node_id root)
 {
@@ -18,7 +19,7 @@ as_large_as(builder *b, const char *name, dop_node_id y, dop_node_id root)
     return op2(b, DOP_OP_mul, name, y, op2(b, DOP_OP_div, by, k, root, NULL, DOP_TYPE_none), NULL, DOP_TYPE_none);
 }
 
-/* Streams 1 .. n - 1 of xs, each times its own matrix of a role, side by side in a row. */
+/* Multiplies each of the streams 1 .. n - 1 of xs by its own matrix of a role, and concatenates the results. */
 static dop_node_id
 through_own(builder *b, const char *name, dop_role role, const dop_node_id *xs)
 {
@@ -72,7 +73,7 @@ dop_build_one_stream(builder *b, const dop_node_id *streams)
     return scaled(b, "one_mean", sum, 1.0 / n, DOP_TYPE_none);
 }
 
-/* The router of alternating updates: tanh of its product with the normed stream x, scaled by 1 / hidden, [T, n]. */
+/* Returns the AltUp router's result [T, n]: tanh of its product with the normalized stream x, scaled by 1 / hidden. */
 static dop_node_id
 modalities(builder *b, const char *name, dop_node_id x)
 {
@@ -86,7 +87,7 @@ modalities(builder *b, const char *name, dop_node_id x)
     return op1(b, DOP_OP_tanh, name, scaled(b, by, x, 1.0 / b->a->hidden, DOP_TYPE_none), NULL, DOP_TYPE_none);
 }
 
-/* to + x * c[:, at], where c[:, at] is a factor for each row. */
+/* Returns to + x * c[:, at]; c[:, at] is a factor per row. */
 static dop_node_id
 add_times(builder *b, const char *name, dop_node_id to, dop_node_id x, dop_node_id c, uint32_t at)
 {

@@ -17,9 +17,9 @@ dop_build_rotated(builder *b, const dop_attention *t, const char *name, bool int
     return add_node(b, DOP_OP_rope, name, srcs, b->places[t->rope] ? 6 : 3, attrs, &want);
 }
 
-/* Positions of a layer's cache: all of the context, or a ring where attention sees only the last positions.  The ring has space for the
- * positions that a row sees, for the rows that a step adds, and for some that may be dropped again; it is a multiple of 16, because
- * matrix units read 16 contiguous positions. */
+/* Returns the number of positions in a layer's cache: the context, or a ring buffer if attention has a window. The ring holds the
+ * window, the rows added by a step, and rows that may be dropped again. Its size is a multiple of 16, because matrix units read
+ * 16 contiguous positions. */
 static dop_dim
 cache_rows(const builder *b, const dop_attention *t)
 {
@@ -31,7 +31,7 @@ cache_rows(const builder *b, const dop_attention *t)
     return (dop_dim){(uint32_t)rows, DOP_SYM_R};
 }
 
-/* The cache of a role that a layer keeps, as it was before the step. */
+/* Returns the cache of a layer and role, as it was before the step. */
 static dop_node_id
 kept_cache(builder *b, int32_t layer, const dop_attention *t, const char *role, uint32_t dim)
 {
@@ -49,7 +49,7 @@ kept_cache(builder *b, int32_t layer, const dop_attention *t, const char *role, 
     return leaf(b, DOP_OP_state, node_name, name, type, &shape);
 }
 
-/* Appends x to a cache of the layer.  The cache after the step becomes an output of the graph. */
+/* Appends x to a cache of the layer. The result becomes an output of the graph. */
 dop_node_id
 dop_build_cache(builder *b, const dop_attention *t, const char *role, dop_node_id x, uint32_t dim)
 {
@@ -65,7 +65,7 @@ void
 dop_build_shared_caches(builder *b, const dop_attention *t, dop_node_id out[2])
 {
     dop_node_id *of = b->caches[t->shares - 1];
-    if (!of[0]) { /* a layer of another program */
+    if (!of[0]) { /* the layer belongs to another program */
         const int32_t layer = (int32_t)t->shares - 1;
         of[0] = kept_cache(b, layer, t, "k", t->head_dim);
         of[1] = kept_cache(b, layer, t, "v", dop_value_dim(t));
@@ -74,7 +74,7 @@ dop_build_shared_caches(builder *b, const dop_attention *t, dop_node_id out[2])
     out[1] = of[1];
 }
 
-/* The temperature of each row, which its queries are multiplied by, [T,1,1]. */
+/* Returns the temperature of each row, a factor on its queries, [T,1,1]. */
 dop_node_id
 dop_build_temper(builder *b)
 {
@@ -94,7 +94,7 @@ dop_build_attention(builder *b, const dop_attention *t, dop_node_id q, dop_node_
         srcs[n_srcs++] = blocks ? b->picture_lasts : b->lasts;
     if (chosen)
         srcs[n_srcs++] = chosen;
-    /* A window or a chunk that holds all positions of this cache is treated as none. */
+    /* A window or chunk as long as the cache is ignored. */
     const uint32_t window = t->window < b->opt->max_s ? t->window : 0, chunk = t->chunk < b->opt->max_s ? t->chunk : 0;
     const attention_attrs how = {.scale = t->scale,
                                  .cap = t->softcap,

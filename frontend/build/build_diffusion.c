@@ -10,21 +10,21 @@
 
 enum { NAME = 96 };
 
-/* Values of the places of a picture at a resolution: rows of `channels` values, `rows` of them for each row of T. */
+/* A picture at some resolution: rows of `channels` values, `rows` of them for each row of T. */
 typedef struct plane {
     dop_node_id id;
     uint32_t rows, width, height, channels;
 } plane;
 
-/* The state of building a graph of a diffusion model.  Weights are found by name, not by role. */
+/* Builder state of a diffusion model's graph. Weights are found by name, not by role. */
 typedef struct draw_builder {
-    builder base; /* without facts and options of a text model */
+    builder base; /* no facts and options of a text model */
     const dop_diffusion *d;
     const dop_weights *weights;
     const dop_diffusion_options *opt;
-    uint32_t groups;  /* of the group norms that are built next */
-    dop_node_id time; /* the embedding of the time, after its activation, [1, 4 times]; 0: residual blocks read none */
-    dop_node_id sequence; /* whose text is drawn, [1] */
+    uint32_t groups;      /* groups of the next group norms */
+    dop_node_id time;     /* timestep embedding after its activation, [1, 4 times]; 0: residual blocks read none */
+    dop_node_id sequence; /* sequence of the text, [1] */
     dop_node_id places[DOP_DRAW_LEVELS], lasts[DOP_DRAW_LEVELS];
     plane skips[DOP_DRAW_LEVELS * 5];
     uint32_t n_skips;
@@ -32,7 +32,7 @@ typedef struct draw_builder {
 
 __attribute__((format(printf, 2, 3))) static const char *named(draw_builder *b, const char *format, ...);
 
-/* A text in the graph's arena. */
+/* Formats a string in the graph's arena. */
 static const char *
 named(draw_builder *b, const char *format, ...)
 {
@@ -62,7 +62,7 @@ given(draw_builder *b, const char *name, dop_type type, uint32_t rows, uint32_t 
     return leaf(&b->base, DOP_OP_received, name, name, type, &shape);
 }
 
-/* The leaf of a weight of this shape; rows 0: a vector.  Fails where there is none, or where it has another shape. */
+/* Adds the leaf of a weight with this shape (rows 0: a vector). Fails if it is missing or has another shape. */
 static dop_node_id
 weight_of(draw_builder *b, const char *name, uint32_t rows, uint32_t cols)
 {
@@ -83,7 +83,7 @@ has(const draw_builder *b, const char *name)
     return dop_weights_find(b->weights, name) != NULL;
 }
 
-/* Have models the matrix with and without a bias?  So it is with those that make heads; all others have one. */
+/* True for projections to attention heads, which have no bias in some models; all others have one. */
 static bool
 may_lack_bias(const char *name)
 {
@@ -91,7 +91,7 @@ may_lack_bias(const char *name)
     return last && (strcmp(last, ".to_q") == 0 || strcmp(last, ".to_k") == 0 || strcmp(last, ".to_v") == 0);
 }
 
-/* x [.., cols] times the matrix `name` of n rows, plus its bias. */
+/* Returns x [.., cols] times the matrix `name` of n rows, plus its bias. */
 static dop_node_id
 product(draw_builder *b, const char *name, dop_node_id x, uint32_t cols, uint32_t n)
 {
@@ -110,8 +110,8 @@ layernorm(draw_builder *b, const char *name, dop_node_id x, uint32_t cols)
                     &(dop_want){.type = b->base.act_type});
 }
 
-/* A convolution with windows of 3 x 3 places around `pad` places before their own: of every place, of every second one (stride 2),
- * or of x made twice as large (up 2). */
+/* Builds a 3 x 3 convolution, with windows that start `pad` positions before their own. stride 2: of every second position; up 2:
+ * of x upsampled by two. */
 static plane
 convolution_from(draw_builder *b, const char *name, plane x, uint32_t n, uint32_t stride, uint32_t up, uint32_t pad)
 {
@@ -121,7 +121,8 @@ convolution_from(draw_builder *b, const char *name, plane x, uint32_t n, uint32_
                .height = x.height * up / stride,
                .channels = n};
     const dop_node *from = dop_node_at(b->base.g, x.id);
-    if (from->op != DOP_OP_received && from->type != b->base.act_type) /* every tap would read the wider values again */
+    if (from->op != DOP_OP_received &&
+        from->type != b->base.act_type) /* otherwise every tap would read the wider values again */
         x.id = op1(&b->base, DOP_OP_cast, named(b, "%s.in", name), x.id, NULL, b->base.act_type);
     /* in the order of ir/ops.def */
     const dop_attr attrs[] = {{.i = x.width}, {.i = x.height}, {.i = TAPS}, {.i = TAPS},           {.i = stride},
@@ -138,11 +139,11 @@ convolution(draw_builder *b, const char *name, plane x, uint32_t n, uint32_t str
     return convolution_from(b, name, x, n, stride, up, 1);
 }
 
-/* x through a group norm: over all places, the channels of a group have mean 0 and variance 1. */
+/* Group norm of x: over all positions, the channels of a group get mean 0 and variance 1. */
 static plane
 group_norm(draw_builder *b, const char *name, plane x, double eps)
 {
-    enum { ROWS = 256, PARTS = 64 }; /* rows of a part, at least; parts at most */
+    enum { ROWS = 256, PARTS = 64 }; /* minimum rows per part; maximum parts */
     const uint64_t rows = (uint64_t)x.width * x.height, parts = (rows + ROWS - 1) / ROWS;
     const dop_attr split[] = {{.i = (int64_t)(parts < PARTS ? parts : PARTS)}, {.i = b->groups}};
     const dop_node_id moments = add_node(&b->base, DOP_OP_moments, named(b, "%s.parts", name), &x.id, 1, split, NULL);
@@ -166,7 +167,7 @@ silu(draw_builder *b, const char *name, dop_node_id x)
     return op1(&b->base, DOP_OP_silu, name, x, NULL, b->base.act_type);
 }
 
-/* The residual stream: x plus y. */
+/* Returns the residual stream x plus y. */
 static plane
 residual(draw_builder *b, const char *name, plane x, plane y)
 {
@@ -176,7 +177,7 @@ residual(draw_builder *b, const char *name, plane x, plane y)
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------------- */
 
-/* A residual block: norm, activation and convolution, twice, with the time between them. */
+/* Builds a residual block: norm, activation and convolution, twice, with the timestep embedding added in between. */
 static plane
 resnet(draw_builder *b, const char *at, plane x, uint32_t n, double eps)
 {
@@ -201,7 +202,8 @@ heads_of(draw_builder *b, const char *name, dop_node_id x, plane p, uint32_t hea
     return add_node(&b->base, DOP_OP_reshape, name, &x, 1, NULL, &want);
 }
 
-/* Attention of every place to all places of the picture (keys, values: of the picture) or to the rows of the text (the states). */
+/* Builds attention of every picture position to all positions of the picture, or to the rows of the text (states k,
+ * v). */
 static dop_node_id
 attention(draw_builder *b, const char *at, dop_node_id q, dop_node_id k, dop_node_id v, plane p, uint32_t heads,
           uint32_t level, bool text)
@@ -227,7 +229,7 @@ self_attention(draw_builder *b, const char *at, dop_node_id x, plane p, uint32_t
     return product(b, named(b, "%s.to_out.0", at), x, p.channels, p.channels);
 }
 
-/* The state of keys or values that a layer of cross-attention reads. */
+/* Returns the state of keys or values that a cross-attention layer reads. */
 static dop_node_id
 text_state(draw_builder *b, const char *name, uint32_t channels, uint32_t heads)
 {
@@ -246,7 +248,7 @@ cross_attention(draw_builder *b, const char *at, dop_node_id x, plane p, uint32_
     return product(b, named(b, "%s.to_out.0", at), x, p.channels, p.channels);
 }
 
-/* A feed-forward part whose gate goes through GELU (https://arxiv.org/abs/2002.05202). */
+/* Builds a feed-forward part with GELU gate (GEGLU, https://arxiv.org/abs/2002.05202). */
 static dop_node_id
 feed_forward(draw_builder *b, const char *at, dop_node_id x, uint32_t channels)
 {
@@ -258,7 +260,7 @@ feed_forward(draw_builder *b, const char *at, dop_node_id x, uint32_t channels)
                    channels);
 }
 
-/* Transformer blocks over the places of a picture, between two projections. */
+/* Builds transformer blocks over picture positions, between two projections. */
 static plane
 transformer(draw_builder *b, const char *at, plane x, uint32_t level)
 {
@@ -281,7 +283,7 @@ transformer(draw_builder *b, const char *at, plane x, uint32_t level)
     return residual(b, named(b, "%s.out", at), x, y);
 }
 
-/* x and y side by side. */
+/* Concatenates the channels of x and y. */
 static plane
 beside(draw_builder *b, const char *name, plane x, plane y)
 {
@@ -368,7 +370,7 @@ give_floats(draw_builder *b, dop_node_id x)
     give(b, op1(&b->base, DOP_OP_cast, "out", x, NULL, DOP_TYPE_f32));
 }
 
-/* A group norm, SiLU and the last convolution. */
+/* Builds group norm, SiLU and the final convolution. */
 static plane
 last(draw_builder *b, const char *at, plane x, uint32_t n, double eps)
 {
@@ -377,7 +379,7 @@ last(draw_builder *b, const char *at, plane x, uint32_t n, double eps)
     return convolution(b, named(b, "%s.conv_out", at), x, n, 1, 1);
 }
 
-/* What attention of places to places reads about the rows of a resolution. */
+/* Adds the inputs for attention within a picture at a resolution. */
 static void
 give_places(draw_builder *b, uint32_t level, uint32_t rows)
 {
@@ -418,7 +420,7 @@ dop_build_denoise(const dop_diffusion *d, const dop_weights *weights, const dop_
     return b.base.status;
 }
 
-/* Appends keys or values of the text to the state that a layer of cross-attention reads. */
+/* Appends the text's keys or values to the state that a cross-attention layer reads. */
 static void
 add_text_state(draw_builder *b, const char *at, const char *role, dop_node_id x, const dop_unet_level *l)
 {
@@ -460,7 +462,7 @@ dop_build_context(const dop_diffusion *d, const dop_weights *weights, const dop_
     return b.base.status;
 }
 
-/* A layer of CLIP's text encoder, whose rows see those before them. */
+/* Builds a causal layer of CLIP's text encoder. */
 static dop_node_id
 text_layer(draw_builder *b, uint32_t i, dop_node_id x, dop_node_id places)
 {
@@ -512,7 +514,7 @@ dop_build_text_2(const dop_diffusion *d, const dop_weights *weights, const dop_d
     return b.base.status;
 }
 
-/* The middle of a half of the autoencoder: attention in one head between two residual blocks. */
+/* Builds the middle of the encoder or decoder half: single-head attention between two residual blocks. */
 static plane
 middle(draw_builder *b, const char *half, plane x)
 {
@@ -566,7 +568,7 @@ dop_build_encode_picture(const dop_diffusion *d, const dop_weights *weights, con
     for (uint32_t i = 0; i < d->n_decodes; i++) {
         for (uint32_t k = 0; k < d->decode_layers; k++)
             x = resnet(&b, named(&b, "vae.encoder.down_blocks.%u.resnets.%u", i, k), x, d->channels[i], 1e-6);
-        if (i + 1 < d->n_decodes) /* windows reach one place over the right and the lower edge */
+        if (i + 1 < d->n_decodes) /* windows extend one position past the right and lower edge */
             x = convolution_from(&b, named(&b, "vae.encoder.down_blocks.%u.downsamplers.0.conv", i), x, x.channels, 2,
                                  1, 0);
     }

@@ -3,7 +3,7 @@
 #include "frontend/build/build_draft.h"
 #include "frontend/build/builder.h"
 
-/* The model's drafter; NULL: it has none. */
+/* Returns the model's EAGLE drafter; NULL: none. */
 static const dop_eagle *
 eagle_of(const dop_arch *a)
 {
@@ -19,7 +19,7 @@ dop_build_tap(builder *b, uint32_t i, dop_node_id x)
             b->joined[k] = x;
 }
 
-/* The streams side by side, [T, n * hidden], f32 as they are: values of a stream may exceed what f16 holds. */
+/* Concatenates the streams, [T, n * hidden], in f32 because values of a stream may exceed the range of f16. */
 static dop_node_id
 side_by_side(builder *b, const dop_eagle *e)
 {

@@ -63,8 +63,8 @@ dop_build_dense(builder *b, dop_node_id x)
     return x;
 }
 
-/* The bucket of a distance, as T5Attention._relative_position_bucket computes it, also in f32.  Half the buckets are for keys
- * behind the query; in each half, half the buckets are for a single distance, the others for ranges that grow. */
+/* Returns the bucket of a distance, computed like T5Attention._relative_position_bucket, also in f32. Half of the buckets are for
+ * keys after the query. In each half, half of the buckets are for single distances, the others for growing ranges. */
 static uint32_t
 bucket_of(const dop_relative *r, int32_t distance)
 {

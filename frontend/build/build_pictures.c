@@ -29,7 +29,7 @@ dop_build_picture_inputs(builder *b)
         return;
     for (uint32_t i = 0; i < b->a->n_ropes; i++)
         turned = turned || (b->ropes[i] && dop_rope_sectioned(&b->a->ropes[i]));
-    if (turned) { /* first, so that it lies at one place for every size of a step */
+    if (turned) { /* first, so that its offset is the same for every step size */
         b->shift = row_numbers(b, "picture_shift");
         b->turns = row_numbers(b, "picture_turns");
     }
@@ -50,7 +50,7 @@ dop_build_picture_inputs(builder *b)
     }
 }
 
-/* x plus the rows of a picture, which are zeros for tokens of text. */
+/* Adds picture rows to x; they are zero for text tokens. */
 static dop_node_id
 plus(builder *b, const char *name, const char *sum, dop_node_id rows, dop_node_id x)
 {
@@ -71,7 +71,7 @@ dop_build_inputs_of(builder *b, dop_node_id x)
     const dop_weight *pad = b->features ? dop_weights_find(&b->m->weights, "v.input_pad") : NULL;
     if (!pad)
         return x;
-    /* 1 in rows of pictures, and 0 in rows of text. */
+    /* 1 in picture rows, 0 in text rows. */
     const uint32_t rows = b->g->max_t;
     const dop_shape column = {2, {dop_dim_n(rows), dop_dim_n(1)}};
     const dop_attr of[] = {{.i = b->a->vocab}, {.i = (int64_t)b->a->vocab + rows}};
@@ -94,7 +94,7 @@ dop_build_deep(builder *b, uint32_t layer, dop_node_id x)
     return plus(b, name, sum, b->deep[layer], x);
 }
 
-/* Does pair i turn by row (1) or by column (2) of the picture; 0: by time. */
+/* Returns whether pair i rotates by picture row (1), column (2), or time (0). */
 static uint32_t
 section_of(const dop_rope *r, uint32_t i)
 {

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* The leaf of a state of fixed size, as the previous step left it. */
+/* Adds the leaf of a state of fixed size, as left by the previous step. */
 static dop_node_id
 old_state(builder *b, const char *role, const dop_shape *shape)
 {
@@ -15,8 +15,7 @@ old_state(builder *b, const char *role, const dop_shape *shape)
     return leaf(b, DOP_OP_state, node_name, name, DOP_TYPE_f32, shape);
 }
 
-/* Writes the new value x of the state `old`.  sequences: of the rows of x, where x has a value for each row; 0: x is the whole
- * state. */
+/* Writes the new value x of state `old`. sequences: the sequence of each row of x; 0: x is the whole state. */
 static void
 new_state(builder *b, const char *name, dop_node_id old, dop_node_id x, dop_node_id sequences)
 {
@@ -38,8 +37,8 @@ convolution(builder *b, const dop_recurrent *s, dop_node_id x)
     return y;
 }
 
-/* The L2 norm of every head of q or k, as the delta rule needs them: each head has length `by`.  The epsilon is that of l2norm in
- * transformers' modeling_qwen3_next.py, which adds it to the sum of squares. */
+/* Scales each head of q or k to length `by`, for the delta rule. The epsilon is added to the sum of squares, as by l2norm in
+ * transformers' modeling_qwen3_next.py. */
 static dop_node_id
 unit_heads(builder *b, const char *name, dop_node_id x, uint32_t dim, double by)
 {
@@ -51,8 +50,8 @@ unit_heads(builder *b, const char *name, dop_node_id x, uint32_t dim, double by)
     return scaled(b, name, x, by / sqrt(dim), DOP_TYPE_none);
 }
 
-/* The linear recurrence of all heads: their results [T,H,P] from the convolution's result, the time steps dt [T,H] and, for a
- * delta rule, the learning rates beta (0: none).  Also writes the state. */
+/* Builds the linear recurrence of all heads: [T,H,P] from the convolution's result, time steps dt [T,H] and, for a delta rule,
+ * learning rates beta (0: none). Also writes the state. */
 static dop_node_id
 scan(builder *b, const dop_recurrent *s, dop_node_id mixed, dop_node_id dt, dop_node_id beta)
 {
@@ -99,8 +98,7 @@ scan(builder *b, const dop_recurrent *s, dop_node_id mixed, dop_node_id dt, dop_
     return op2(b, DOP_OP_add, "scan_d", y, skip, NULL, DOP_TYPE_none);
 }
 
-/* A norm over all heads of a row, or over the heads of each group, with the gate z applied before or after it: [T, heads *
- * head_dim]. */
+/* Normalizes all heads of a row, or each group of heads, with gate z applied before or after: [T, heads * head_dim]. */
 static dop_node_id
 gated_rows(builder *b, const dop_recurrent *s, dop_node_id y, dop_node_id z)
 {
@@ -136,7 +134,7 @@ dop_build_recurrent(builder *b, const dop_recurrent *s, dop_node_id in)
     in = scaled(b, "mix_s", in, s->in_scale, type);
     z = project(b, DOP_W_mix_z, s->gate_rank ? project(b, DOP_W_mix_z_a, in) : in);
     y = project(b, DOP_W_mix_in, in);
-    if (s->selective) /* dt and the other inputs come from the convolution's result */
+    if (s->selective) /* dt and the other inputs are projected from the convolution's result */
         y = in = op1(b, DOP_OP_silu, "mixed", convolution(b, s, y), NULL, type);
     dt = s->dt_rank ? norm(b, "dt_norm", DOP_W_dt_norm, project(b, DOP_W_mix_dt_a, in)) : in;
     const dop_node_id by = weight(b, DOP_W_mix_dt);

@@ -1,8 +1,8 @@
-/* Rotary tables.  Every scaling changes the frequencies theta^(-2i/dims), and some multiply cosines and sines.
+/* Rotary tables. Each scaling changes the frequencies theta^(-2i/dims); some also multiply cosines and sines.
  *
- * Sources of the formulas: Hugging Face transformers, modeling_rope_utils.py (linear, llama3, yarn, longrope,
- * proportional), models/llama4/modeling_llama4.py (the temperature of queries); YaRN: https://arxiv.org/abs/2309.00071;
- * LongRoPE: https://arxiv.org/abs/2402.13753. */
+ * Sources of the formulas: Hugging Face transformers, modeling_rope_utils.py (linear, llama3, yarn, longrope, proportional),
+ * models/llama4/modeling_llama4.py (query temperature); YaRN: https://arxiv.org/abs/2309.00071; LongRoPE:
+ * https://arxiv.org/abs/2402.13753. */
 #include "frontend/build/build.h"
 
 #include <math.h>
@@ -10,20 +10,20 @@
 
 static const double two_pi = 6.283185307179586476925286766559;
 
-/* Llama 3: long wavelengths are interpolated, short ones kept, those between blended. */
+/* Llama 3: interpolates long wavelengths, keeps short ones and blends in between. */
 static double
 llama3(const dop_rope *r, double freq)
 {
     const double ctx = r->original_ctx, wavelength = two_pi / freq;
     if (wavelength > ctx / r->low_freq_factor)
         return freq / r->factor;
-    if (wavelength < ctx / r->high_freq_factor || r->low_freq_factor == r->high_freq_factor) /* no band to blend in */
+    if (wavelength < ctx / r->high_freq_factor || r->low_freq_factor == r->high_freq_factor) /* no range to blend in */
         return freq;
     const double smooth = (ctx / wavelength - r->low_freq_factor) / (r->high_freq_factor - r->low_freq_factor);
     return (1 - smooth) * freq / r->factor + smooth * freq;
 }
 
-/* YaRN: the index (a fraction) of the pair that makes `turns` full turns within the original context. */
+/* YaRN: returns the fractional index of the pair that makes `turns` full turns within the original context. */
 static double
 yarn_pair(const dop_rope *r, double turns)
 {
@@ -52,7 +52,7 @@ yarn_mscale(double factor, double mscale)
     return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1;
 }
 
-/* The attention factor, which multiplies cosines and sines. */
+/* Returns the factor on cosines and sines. */
 static double
 attention_factor(const dop_rope *r)
 {

@@ -7,16 +7,16 @@
 #include <math.h>
 #include <stdio.h>
 
-/* The state of building a vision graph.  Layers are those of the tower, and weights are found by name, not by role. */
+/* Builder state of a vision graph. Layers are the tower's; weights are found by name, not by role. */
 typedef struct vision_builder {
-    builder base; /* without facts and options of a text model */
+    builder base; /* no facts and options of a text model */
     const dop_vision_model *m;
     const dop_vision *v;
     const dop_vision_options *opt;
     dop_node_id positions, sequences, lasts, in_window, window_lasts, turns, table;
 } vision_builder;
 
-/* Adds a node whose value is stored as opt->act_type (act2) or as f32 (full2). */
+/* Adds a node stored as opt->act_type (act2) or as f32 (full2). */
 static dop_node_id
 act2(vision_builder *b, dop_op op, const char *name, dop_node_id x, dop_node_id y)
 {
@@ -29,7 +29,8 @@ full2(vision_builder *b, dop_op op, const char *name, dop_node_id x, dop_node_id
     return op2(&b->base, op, name, x, y, NULL, DOP_TYPE_none);
 }
 
-/* The label of the nodes that follow, which layers share: a layer's number is that of a layer of the text model. */
+/* Sets the label of the next nodes. All tower layers share it, because a label's layer number refers to the text
+ * model. */
 static void
 part_of(vision_builder *b, const char *role)
 {
@@ -52,7 +53,7 @@ find(const vision_builder *b, const char *role, const char *suffix)
     return dop_weights_find(&b->m->weights, name);
 }
 
-/* The leaf of the weight named v.PLACE ROLE SUFFIX, as "v.L0.q_bias"; 0: there is none. */
+/* Adds the leaf of weight v.PLACE ROLE SUFFIX, such as "v.L0.q_bias"; 0: none. */
 static dop_node_id
 weight_of(vision_builder *b, const char *role, const char *suffix)
 {
@@ -60,7 +61,7 @@ weight_of(vision_builder *b, const char *role, const char *suffix)
     return w ? weight_leaf(&b->base, w->name, &b->m->weights, w, b->opt->types) : 0;
 }
 
-/* x within the bounds of what a product reads (`out` 0) or gives (1). */
+/* Clamps x to the bounds of a product's input (`out` 0) or result (1). */
 static dop_node_id
 clipped(vision_builder *b, const char *role, uint32_t out, dop_node_id x)
 {
@@ -77,7 +78,7 @@ clipped(vision_builder *b, const char *role, uint32_t out, dop_node_id x)
     return x;
 }
 
-/* x times the matrix of a role, plus its bias where there is one. */
+/* Returns x times the matrix of a role, plus its bias if any. */
 static dop_node_id
 product(vision_builder *b, const char *role, dop_node_id x)
 {
@@ -89,7 +90,7 @@ product(vision_builder *b, const char *role, dop_node_id x)
     return clipped(b, role, 1, x);
 }
 
-/* x through the norm of a role; x itself where the norm has no weights. */
+/* Applies the norm of a role to x; returns x if the norm has no weights. */
 static dop_node_id
 normed(vision_builder *b, const char *role, dop_node_id x, double eps, double sum, dop_type type)
 {
@@ -103,7 +104,7 @@ normed(vision_builder *b, const char *role, dop_node_id x, double eps, double su
                     &want);
 }
 
-/* Queries or keys of the stream: projection, norm, heads, rotary embedding. */
+/* Computes queries or keys: projection, norm, heads, RoPE. */
 static dop_node_id
 turned(vision_builder *b, const char *role, dop_node_id x)
 {
@@ -113,7 +114,7 @@ turned(vision_builder *b, const char *role, dop_node_id x)
     snprintf(norm, sizeof norm, "%s_norm", role);
     snprintf(name, sizeof name, "%s_h", role);
     const dop_weight *w = find(b, norm, "");
-    const bool each = w && w->cols == v->head_dim; /* of each head */
+    const bool each = w && w->cols == v->head_dim; /* per-head norm */
     if (!each)
         x = normed(b, norm, x, v->eps, 0, b->base.act_type);
     x = reshape(&b->base, name, x, v->heads, v->head_dim);
@@ -127,7 +128,7 @@ turned(vision_builder *b, const char *role, dop_node_id x)
                     &(dop_want){.type = b->base.act_type});
 }
 
-/* The attention branch of a layer: every row sees all rows of its tile, or of its window. */
+/* Builds a layer's attention branch: each row attends to all rows of its tile, or of its window. */
 static dop_node_id
 attention_part(vision_builder *b, uint32_t layer, dop_node_id x)
 {
@@ -180,8 +181,8 @@ layer(vision_builder *b, uint32_t i, dop_node_id x)
     return x;
 }
 
-/* The residual stream before the first layer: embeddings of patches plus their positions.  A convolution whose stride is its size is a
- * product with each patch. */
+/* Builds the initial residual stream: patch embeddings plus position embeddings. A convolution with stride equal to its size is a
+ * product per patch. */
 static dop_node_id
 embedded(vision_builder *b)
 {
@@ -272,7 +273,8 @@ dop_build_vision(const dop_vision_model *m, const dop_vision_options *opt, dop_a
     return b.base.status;
 }
 
-/* One of the encoder's two convolutions: x [R, columns], chunks of so many rows, to a row for every `stride` of them, through GELU. */
+/* Builds one of the audio encoder's convolutions, followed by GELU. x: [R, columns] in chunks of `rows` rows; output: a
+ * row per `stride` rows. */
 static dop_node_id
 convolved(vision_builder *b, const char *role, dop_node_id x, uint32_t rows, uint32_t stride, dop_type type)
 {
@@ -290,7 +292,7 @@ convolved(vision_builder *b, const char *role, dop_node_id x, uint32_t rows, uin
     return op1(&b->base, DOP_OP_gelu, name, x, NULL, type);
 }
 
-/* The leaf of a weight of the decoder, "L0.cross_k", which its own graphs name alike; 0: there is none. */
+/* Adds the leaf of a decoder weight such as "L0.cross_k", named as in the decoder's own graphs; 0: none. */
 static dop_node_id
 weight_of_decoder(vision_builder *b, uint32_t layer, const char *role)
 {
@@ -301,7 +303,8 @@ weight_of_decoder(vision_builder *b, uint32_t layer, const char *role)
     return w ? weight_leaf(&b->base, node, &b->m->weights, w, b->opt->types) : 0;
 }
 
-/* Writes the keys and values that layer i of the decoder makes of the encoder's rows into its states, which become outputs. */
+/* Computes the cross-attention keys and values of decoder layer i from the encoder's rows. Writes them to its states,
+ * which become outputs. */
 static void
 fill_cross(vision_builder *b, uint32_t i, dop_node_id rows)
 {
@@ -352,7 +355,7 @@ dop_build_audio(const dop_vision_model *m, const dop_vision_options *opt, dop_ar
     return b.base.status;
 }
 
-/* Mean pooling: a row is n parts of `width` values, and the result is their mean. */
+/* Mean pooling: averages the n parts of `width` values of each row. */
 static dop_node_id
 pooled(vision_builder *b, dop_node_id x, uint32_t n, uint32_t width)
 {
@@ -367,7 +370,7 @@ pooled(vision_builder *b, dop_node_id x, uint32_t n, uint32_t width)
     return op1(&b->base, DOP_OP_scale, "mean", sum, &(dop_attr){.f = 1.0 / n}, DOP_TYPE_none);
 }
 
-/* The mean of a feature's patches as the projector takes it: scaled, moved to what is usual of each value, and normed. */
+/* Prepares the pooled mean of a feature's patches for the projector: scales, shifts and normalizes it. */
 static dop_node_id
 settled(vision_builder *b, dop_node_id x)
 {
@@ -383,7 +386,7 @@ settled(vision_builder *b, dop_node_id x)
     return v->merge_plain ? plain_norm(&b->base, "norm", &plain, x) : x;
 }
 
-/* Adds the features of an output of the tower: 0, or 1 + n for layer deep[n]. */
+/* Adds the features of a tower output: 0, or 1 + n for layer deep[n]. */
 static void
 add_features(vision_builder *b, uint32_t output)
 {
@@ -426,7 +429,7 @@ dop_vision_turns(const dop_vision *v, float *out_table)
     for (uint32_t i = 0; i < 2 * DOP_STEP_EDGE; i++) {
         const bool row = i >= DOP_STEP_EDGE;
         for (uint32_t k = 0; k < half; k++) {
-            const uint32_t f = k % quarter; /* half the pairs turn by row, then half by column */
+            const uint32_t f = k % quarter; /* half of the pairs rotate by row, then half by column */
             const double exponent = v->rope_apart ? (2.0 * (2 * f + (k >= quarter))) / v->head_dim : 2.0 * f / half;
             const double angle = (k < quarter) == row ? (i % DOP_STEP_EDGE) * pow(v->rope_theta, -exponent) : 0;
             out_table[(uint64_t)i * v->head_dim + k] = (float)cos(angle);

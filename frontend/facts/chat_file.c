@@ -3,7 +3,7 @@
 #include "frontend/facts/import.h"
 #include "text/import/chat_files.h"
 
-/* An empty text means that the model has no template. */
+/* Empty text: the model has no template. */
 dop_status
 dop_import_keep_template(dop_checkpoint *m, dop_status st, dop_buf *text, dop_diag *diag)
 {

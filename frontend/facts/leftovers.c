@@ -21,7 +21,7 @@ static const char *const reasons[DOP_N_EXCUSES] = {
     [DOP_EXCUSE_ZERO_BIAS] = "biases that a quantizer wrote, all zero",
 };
 
-/* Excused names: patterns of fnmatch(), of which the first that matches a name counts. */
+/* Excused names: patterns of fnmatch(). The first match counts. */
 static const struct {
     const char *pattern;
     dop_excuse excuse;
@@ -29,7 +29,7 @@ static const struct {
     {"*rotary_emb.inv_freq", DOP_EXCUSE_ROTARY},
     {"*rotary_pos_emb.inv_freq", DOP_EXCUSE_ROTARY},
     {"*rotary_emb.???_cached", DOP_EXCUSE_ROTARY},
-    {"*.attn.bias", DOP_EXCUSE_MASK}, /* GPT-2: a triangle of ones, not a bias */
+    {"*.attn.bias", DOP_EXCUSE_MASK}, /* GPT-2: a triangular mask of ones, not a bias */
     {"*.attn.masked_bias", DOP_EXCUSE_MASK},
     {"*.attention.bias", DOP_EXCUSE_MASK},
     {"*.attention.masked_bias", DOP_EXCUSE_MASK},
@@ -39,7 +39,7 @@ static const struct {
     {"*_attn.kv_scale", DOP_EXCUSE_CACHE_SCALE},
     {"*_attn.prob_output_scale", DOP_EXCUSE_CACHE_SCALE},
     {"*_attn.attn.prob_scale", DOP_EXCUSE_CACHE_SCALE},
-    {"*.[kv]_proj.[kv]_scale", DOP_EXCUSE_CACHE_SCALE}, /* of matrices that are not quantized themselves */
+    {"*.[kv]_proj.[kv]_scale", DOP_EXCUSE_CACHE_SCALE}, /* scales of caches or matrices that are not quantized */
     {"*.[kqv]_proj.output_scale", DOP_EXCUSE_CACHE_SCALE},
     {"*.mlp.act_fn.eps", DOP_EXCUSE_ACT_EPS},
     {"vision_*", DOP_EXCUSE_VISION},
@@ -82,7 +82,7 @@ static const struct {
     {"verifier_norm.weight", DOP_EXCUSE_LIST},
     {"verifier_lm_head.weight", DOP_EXCUSE_LIST},
     {"masked_embedding.*", DOP_EXCUSE_DRAFTER},
-    {"model.embed_tokens.weight", DOP_EXCUSE_DRAFTER}, /* models need theirs */
+    {"model.embed_tokens.weight", DOP_EXCUSE_DRAFTER}, /* a drafter uses its model's embedding */
     {"token_embd.weight", DOP_EXCUSE_DRAFTER},
     {"lm_head.weight", DOP_EXCUSE_TIED},
     {"proj_out.weight", DOP_EXCUSE_TIED},
@@ -110,7 +110,7 @@ excused(const dop_leftovers *l, const char *name, uint32_t rank, dop_excuse *out
     return false;
 }
 
-/* The number of the layer in a tensor's name; -1: it has none. */
+/* Returns the layer number in a tensor's name; -1: none. */
 static long
 layer_of(const dop_leftovers *l, const char *name)
 {
@@ -123,7 +123,8 @@ layer_of(const dop_leftovers *l, const char *name)
     return end != at && *end == '.' && n >= 0 ? n : -1;
 }
 
-/* Does a tensor belong to keys or values of a layer that shares another layer's?  Checkpoints may hold such tensors, unused. */
+/* True if a tensor is for keys or values of a layer that uses another layer's. Checkpoints may hold such unused
+ * tensors. */
 static bool
 of_shared(const dop_leftovers *l, const char *name, long layer)
 {

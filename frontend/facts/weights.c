@@ -71,7 +71,7 @@ dop_weights_find(const dop_weights *w, const char *name)
     return w->n ? bsearch(&key, w->items, w->n, sizeof key, compare) : NULL;
 }
 
-/* Adds the per-layer inputs that rows of a picture have, those of a token, as the vector "v.input_pad". */
+/* Adds the vector "v.input_pad": the per-layer inputs of picture rows, copied from those of a token. */
 static dop_status
 keep_pad(dop_checkpoint *m, dop_diag *diag)
 {
@@ -130,7 +130,8 @@ dop_weight_expert(const dop_weight *w, uint32_t expert)
     return m;
 }
 
-/* Does a weight that starts inside a mapped file end there too?  A weight outside of all maps was assembled in memory. */
+/* True if a weight that starts inside a mapped file also ends there. A weight outside of all maps was assembled in
+ * memory. */
 static bool
 inside_its_map(const dop_weights *w, const dop_weight *x, uint64_t bytes)
 {
@@ -143,7 +144,7 @@ inside_its_map(const dop_weights *w, const dop_weight *x, uint64_t bytes)
     return true;
 }
 
-/* Bytes from a matrix's first to its last value, strides included; false on overflow. */
+/* Computes the bytes from the first to the last value of a matrix, including strides; false on overflow. */
 static bool
 matrix_extent(const dop_weight *x, uint64_t *out)
 {
@@ -159,7 +160,7 @@ matrix_extent(const dop_weight *x, uint64_t *out)
     return dop_mul_u64(x->row_stride, x->rows - 1, &skip) && dop_add_u64(skip, row, out);
 }
 
-/* Bytes from the first to the last value of a weight whose experts all lie in one tensor; false on overflow. */
+/* Computes the bytes from the first to the last value of a weight with all experts in one tensor; false on overflow. */
 static bool
 extent(const dop_weight *x, uint64_t *out)
 {
@@ -175,7 +176,7 @@ typedef struct checker {
     dop_diag *diag;
 } checker;
 
-/* Checks type and extent of a weight, or of the tensor of one expert. */
+/* Checks type and extent of a weight, or of one expert's tensor. */
 static dop_status
 check_tensor(const checker *c, const dop_weight *x)
 {
@@ -186,7 +187,7 @@ check_tensor(const checker *c, const dop_weight *x)
     if (x->col_stride && type->kind != DOP_KIND_FLOAT)
         return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "tensor %s: transposed values of type %s are not supported",
                            x->source, type->name);
-    if (x->parts) /* parts are whole tensors, which the importer has checked */
+    if (x->parts) /* the importer has checked the whole tensors of parts */
         return DOP_OK;
     for (const dop_weight *below = x; below; below = below->below) {
         dop_weight own = *below;
@@ -202,7 +203,7 @@ check_tensor(const checker *c, const dop_weight *x)
     return DOP_OK;
 }
 
-/* "8 x 64 x 32", the experts first */
+/* Formats a shape, experts first: "8 x 64 x 32". */
 static const char *
 shape_text(uint32_t rank, uint32_t experts, uint32_t rows, uint32_t cols, char *out, size_t size)
 {
@@ -238,7 +239,7 @@ check_weight(void *user, const dop_weight_need *need)
         const dop_weight *one = &x->each[e];
         DOP_RETURN_IF_ERROR(check_shape(c, one, 2, 0, need->rows, need->cols));
         if (one->type != x->type)
-            /* kernels find all experts by one type and stride */
+            /* kernels use the same type and stride for all experts */
             return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "tensor %s: type %s, but %s of the first expert is %s",
                                one->source, dop_type_of(one->type)->name, x->each[0].source,
                                dop_type_of(x->type)->name);
