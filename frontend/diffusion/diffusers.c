@@ -1,11 +1,12 @@
-/* Directories of diffusers: model_index.json, and a folder for each part.
- * Format: https://huggingface.co/docs/diffusers (section "Model files and layouts"). */
+/* Imports diffusers directories: model_index.json, and a folder per part. Format: https://huggingface.co/docs/diffusers (section
+ * "Model files and layouts"). */
 #include "frontend/diffusion/diffusers.h"
 #include "frontend/diffusion/parts.h"
 
 #include <unistd.h>
 
-/* Opens the part of DIR/FOLDER: its config.json, and STEM.safetensors, or STEM.fp16.safetensors where there is no other. */
+/* Opens the part in DIR/FOLDER: its config.json, and STEM.safetensors, or STEM.fp16.safetensors if there is no
+ * other. */
 static dop_status
 open_part(dop_draw_reader *r, int part, const char *folder, const char *stem)
 {
@@ -27,7 +28,7 @@ open_part(dop_draw_reader *r, int part, const char *folder, const char *stem)
     return st == DOP_OK ? kept : st;
 }
 
-/* Opens the second text encoder, where there is one, and reads what model_index.json says of both. */
+/* Opens the second text encoder, if present, and reads the fields about both in model_index.json. */
 static dop_status
 open_text_2(dop_draw_reader *r)
 {

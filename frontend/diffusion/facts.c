@@ -1,5 +1,5 @@
-/* Facts of a latent diffusion model: the configurations of U-Net, autoencoder and scheduler, as diffusers writes them.
- * Format: https://huggingface.co/docs/diffusers (section "Model files and layouts"). */
+/* Facts of a latent diffusion model, from the configurations of U-Net, autoencoder and scheduler in diffusers format:
+ * https://huggingface.co/docs/diffusers (section "Model files and layouts"). */
 #include "frontend/diffusion/parts.h"
 #include "frontend/facts/leftovers.h"
 #include "frontend/facts/names.h"
@@ -13,7 +13,7 @@ refuse(const dop_json *j, const char *key, const char *value)
     return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%s \"%.60s\" is not supported", key, value);
 }
 
-/* A field that must have one of the values, separated by "|", where it is there. */
+/* Fails if a field is present with none of the values, separated by "|". */
 static dop_status
 expect(const dop_json *j, const char *key, const char *values)
 {
@@ -32,7 +32,7 @@ expect(const dop_json *j, const char *key, const char *values)
     return refuse(j, key, is ? is : "");
 }
 
-/* A number for each level: one for all, or a list. */
+/* Reads a number per level: one for all, or a list. */
 static dop_status
 each_level(const dop_draw_reader *r, const dop_json *j, const char *key, uint32_t otherwise, uint32_t n, uint32_t *out)
 {
@@ -63,7 +63,7 @@ read_channels(const dop_draw_reader *r, const dop_json *j, uint32_t *out_n, uint
     return each_level(r, j, "block_out_channels", 0, *out_n, out);
 }
 
-/* Which levels have attention: `with` and `without` are the names of their blocks. */
+/* Reads which levels have attention, from the block names `with` and `without`. */
 static dop_status
 read_blocks(const dop_json *j, const char *key, const char *with, const char *without, uint32_t n, bool *out)
 {
@@ -82,7 +82,7 @@ read_blocks(const dop_json *j, const char *key, const char *with, const char *wi
 
 /* ---- facts -------------------------------------------------------------------------------------------------------------- */
 
-/* Refuses a U-Net that computes something else than dop_build_denoise(). */
+/* Fails for a U-Net that dop_build_denoise() does not support. */
 static dop_status
 check_unet(const dop_json *j)
 {
@@ -107,7 +107,7 @@ check_unet(const dop_json *j)
     return DOP_OK;
 }
 
-/* What joins the embedding of the time. */
+/* Reads the additional conditioning of the timestep embedding. */
 static dop_status
 read_added(dop_diffusion *d, const dop_json *j)
 {
@@ -175,7 +175,7 @@ dop_draw_read_unet(dop_draw_reader *r, const dop_json *j)
     if (st == DOP_OK)
         st = read_channels(r, j, &d->n_levels, channels);
     const uint32_t n = d->n_levels;
-    if (st == DOP_OK) /* published files call the number of heads attention_head_dim */
+    if (st == DOP_OK) /* published files state the number of heads as attention_head_dim */
         st = each_level(r, j, dop_json_has(j, "num_attention_heads") ? "num_attention_heads" : "attention_head_dim", 8,
                         n, heads);
     if (st == DOP_OK)
@@ -244,12 +244,12 @@ dop_draw_read_vae(dop_draw_reader *r, const dop_json *j)
     return DOP_OK;
 }
 
-/* Classes of schedulers: which sampler stands for them, and what they take where the file is silent. */
+/* Scheduler classes: sampler to use, and defaults. */
 typedef struct scheduler {
     const char *name;
     dop_draw_method method;
-    bool leads; /* times are leading; else evenly spaced from the first to the last */
-    bool exact; /* the sampler is the class's own */
+    bool leads; /* leading timestep spacing; otherwise evenly spaced from first to last */
+    bool exact; /* the sampler is exactly the class's own */
 } scheduler;
 
 static const scheduler schedulers[] = {{"EulerDiscreteScheduler", DOP_METHOD_EULER, false, true},
@@ -259,7 +259,7 @@ static const scheduler schedulers[] = {{"EulerDiscreteScheduler", DOP_METHOD_EUL
                                        {"PNDMScheduler", DOP_METHOD_EULER, true, false},
                                        {"DDPMScheduler", DOP_METHOD_ANCESTRAL, true, false}};
 
-/* The class of this name; any other is drawn with by Euler's method. */
+/* Finds a scheduler class by name; unknown ones use Euler's method. */
 static scheduler
 find_scheduler(const char *name)
 {
@@ -269,7 +269,7 @@ find_scheduler(const char *name)
     return (scheduler){name, DOP_METHOD_EULER, false, false};
 }
 
-/* Says that another sampler stands for the model's, or that its levels are spaced otherwise. */
+/* Adds a note if another sampler replaces the model's, or if its noise levels are spaced differently. */
 static dop_status
 note_scheduler(dop_draw_reader *r, const char *name, const scheduler *s, bool karras)
 {

@@ -1,4 +1,4 @@
-/* Weights and tokenizer of a latent diffusion model, whose parts are at hand. */
+/* Imports weights and tokenizer of a latent diffusion model whose parts are open. */
 #include "frontend/hf/import.h"
 #include "frontend/diffusion/parts.h"
 #include "frontend/hf/tensor.h"
@@ -30,8 +30,8 @@ ends(const char *name, const char *end)
     return n >= k && strcmp(name + n - k, end) == 0;
 }
 
-/* The canonical name of a tensor, PREFIX and the published name, where "weight" is nothing and "bias" is _bias.  Autoencoders of the
- * first release have other names of attention. */
+/* Returns the canonical name of a tensor: PREFIX and the published name, without ".weight" and with _bias for ".bias".
+ * First-release autoencoders have other attention names. */
 static const char *
 canonical(const dop_draw_reader *r, const char *prefix, const char *name, const char *part)
 {
@@ -52,8 +52,8 @@ canonical(const dop_draw_reader *r, const char *prefix, const char *name, const 
     return dop_arena_printf(r->arena, "%s%.*s%s%s%s", prefix, n, name, tail, part, bias ? "_bias" : "");
 }
 
-/* Adds rows first .. first + n - 1 of a tensor.  A convolution's tensor is [outputs, channels, height, width], and its weight has the
- * channels of each tap one after the other. */
+/* Adds rows first .. first + n - 1 of a tensor. A convolution's tensor is [outputs, channels, height, width]; the weight has rows
+ * of [tap][channel]. */
 static dop_status
 add_weight(const dop_draw_reader *r, const char *prefix, const dop_st_tensor *t, const char *part, uint64_t first,
            uint64_t n)
@@ -102,7 +102,8 @@ add_tensors(const dop_draw_reader *r, int part, const char *prefix)
 
 /* ---- tokenizer ---------------------------------------------------------------------------------------------------------- */
 
-/* Reads the text of the token that fills texts up: DIR/tokenizer_config.json's, else special_tokens_map.json's; NULL: neither says. */
+/* Reads the padding token's text from DIR/tokenizer_config.json, otherwise from special_tokens_map.json; NULL: not
+ * stated. */
 static dop_status
 read_pad(const dop_draw_reader *r, const char *dir, const char **out_pad)
 {
@@ -125,8 +126,8 @@ read_pad(const dop_draw_reader *r, const char *dir, const char **out_pad)
     return st;
 }
 
-/* The id of the token that fills texts up, by the tokenizer of `dir`.  pad: its text; NULL: that folder's files say it, and else the end
- * of texts fills them up. */
+/* Finds the padding token id with the tokenizer of `dir`. pad: its text; NULL: stated by that folder's files, otherwise the end
+ * of text. */
 static dop_status
 find_pad(const dop_draw_reader *r, const char *dir, const char *pad, uint32_t *out_id)
 {
@@ -161,7 +162,7 @@ find_tokenizer(dop_draw_reader *r)
 
 /* ---- all parts ---------------------------------------------------------------------------------------------------------- */
 
-/* Beside a second encoder, what counts of the first are its rows before the last layer, without a norm behind them. */
+/* With a second encoder, the first encoder's result is the rows before its last layer, without a final norm. */
 static dop_status
 leave_last_layer(const dop_draw_reader *r, dop_draw_part *p)
 {

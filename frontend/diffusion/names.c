@@ -1,5 +1,5 @@
-/* Names of tensors in the single files that latent diffusion models were published as first, and in directories of diffusers.
- * The former are those of https://github.com/CompVis/latent-diffusion, and of OpenCLIP for the text encoder of Stable Diffusion 2. */
+/* Tensor names in originally published single files of latent diffusion models, and in diffusers directories. Single-file names
+ * follow https://github.com/CompVis/latent-diffusion, and OpenCLIP for Stable Diffusion 2's text encoder. */
 #include "frontend/diffusion/parts.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@ typedef struct pair {
     const char *file, *directory;
 } pair;
 
-/* A name whose beginning is one of the pairs' first, with the second in its place; else NULL. */
+/* Replaces the beginning of a name that equals the first of a pair by the second; NULL: no match. */
 static const char *
 renamed(dop_arena *arena, const char *before, const char *name, const pair *pairs, size_t n)
 {
@@ -22,7 +22,7 @@ renamed(dop_arena *arena, const char *before, const char *name, const pair *pair
     return NULL;
 }
 
-/* Reads "PREFIX<number>." from *io_name on, and moves behind it. */
+/* Parses "PREFIX<number>." at *io_name and advances past it; false: no match. */
 static bool
 takes(const char **io_name, const char *prefix, uint32_t *out)
 {
@@ -52,7 +52,7 @@ static const pair unet_blocks[] = {{"in_layers.0", "norm1"},          {"in_layer
                                    {"out_layers.0", "norm2"},         {"out_layers.3", "conv2"},
                                    {"emb_layers.1", "time_emb_proj"}, {"skip_connection", "conv_shortcut"}};
 
-/* A residual block's tensor, or what a block of attention calls it, which is the same in both. */
+/* Returns the name of a residual block's tensor, or of an attention block's, which is the same in both forms. */
 static const char *
 unet_block(dop_arena *arena, const char *block, const char *attention, const char *name)
 {
@@ -86,7 +86,7 @@ dop_draw_unet_name(dop_arena *arena, const char *name, uint32_t layers)
     return unet_block(arena, block, part == 1 ? attention : NULL, at);
 }
 
-/* As renamed(), from the second of a pair to the first. */
+/* Reverse of renamed(): from the second of a pair to the first. */
 static const char *
 renamed_back(dop_arena *arena, const char *before, const char *name, const pair *pairs, size_t n)
 {
@@ -120,7 +120,7 @@ dop_draw_unet_file_name(dop_arena *arena, const char *name, const dop_diffusion 
     const char *way = down ? "input" : "output";
     if (down && strncmp(at, down_end, sizeof down_end - 1) == 0)
         return dop_arena_printf(arena, "input_blocks.%u.0.op%s", (level + 1) * n, at + sizeof down_end - 1);
-    if (!down && strncmp(at, up_end, sizeof up_end - 1) == 0) /* behind attention, where the level has it */
+    if (!down && strncmp(at, up_end, sizeof up_end - 1) == 0) /* after attention, if the level has it */
         return dop_arena_printf(arena, "output_blocks.%u.%d.conv%s", level * n + d->layers,
                                 1 + d->levels[d->n_levels - 1 - level].up, at + sizeof up_end - 1);
     const bool attends = takes(&at, "attentions.", &k);
@@ -197,7 +197,7 @@ dop_draw_text_name(dop_arena *arena, const char *name, uint32_t layers, bool pro
     return i < layers ? RENAMED(arena, before, name, parts) : NULL;
 }
 
-/* A name with its words joined by "_", as sd-scripts have it. */
+/* Joins the words of a name with "_", as sd-scripts does. */
 static const char *
 joined(dop_arena *arena, const char *before, const char *name)
 {

@@ -18,18 +18,19 @@ enum { NONE = -1 };
 typedef struct single {
     dop_draw_reader r;
     dop_st_set all;
-    const char *folder;                   /* that the file is in */
-    const char *prefix[DOP_DRAW_N_PARTS]; /* of the names of a part's tensors; NULL: there is no such part */
-    int open_clip; /* the text encoder that has OpenCLIP's names: DOP_DRAW_TEXT, as in Stable Diffusion 2, DOP_DRAW_TEXT_2, as in SDXL, or NONE */
-    uint32_t layers, vae_levels, text_layers; /* as the functions of names.c need them */
-    const char *predicts; /* what the U-Net predicts, as diffusers spells it; NULL: the file does not say */
+    const char *folder;                   /* folder of the file */
+    const char *prefix[DOP_DRAW_N_PARTS]; /* prefix of a part's tensor names; NULL: no such part */
+    /* text encoder with OpenCLIP names: DOP_DRAW_TEXT (Stable Diffusion 2), DOP_DRAW_TEXT_2 (SDXL), or NONE */
+    int open_clip;
+    uint32_t layers, vae_levels, text_layers; /* arguments for names.c */
+    const char *predicts;                     /* prediction type in diffusers' spelling; NULL: not stated */
 } single;
 
 /* ---- tensors ------------------------------------------------------------------------------------------------------------ */
 
 static const char unet_prefix[] = "model.diffusion_model.";
 
-/* What follows a prefix in a name; NULL: the name begins otherwise. */
+/* Returns the rest of a name after a prefix; NULL: another prefix. */
 static const char *
 behind(const char *name, const char *prefix)
 {
@@ -48,14 +49,14 @@ find(const dop_st_set *set, const char *format, ...)
     return dop_st_find(set, name);
 }
 
-/* The length of an axis of a tensor; 0: there is none. */
+/* Returns the length of an axis of a tensor; 0: none. */
 static json_int_t
 axis(const dop_st_tensor *t, uint32_t i)
 {
     return t && i < t->rank && t->shape[i] <= DOP_MAX_VOCAB ? (json_int_t)t->shape[i] : 0;
 }
 
-/* Adds the tensor to a part as q, k and v: a third of its rows each. */
+/* Adds the tensor to a part as q, k and v, a third of its rows each. */
 static bool
 add_thirds(dop_arena *arena, const dop_st_tensor *t, const char *name, dop_st_set *to)
 {
@@ -79,7 +80,7 @@ by_name(const void *a, const void *b)
     return strcmp(((const dop_st_tensor *)a)->name, ((const dop_st_tensor *)b)->name);
 }
 
-/* The name of a tensor in a part; NULL: it has none there. */
+/* Returns the name of a tensor within a part; NULL: not of this part. */
 static const char *
 name_in(const single *s, int part, const char *name)
 {
@@ -93,7 +94,7 @@ name_in(const single *s, int part, const char *name)
                                   : rest;
 }
 
-/* Makes a matrix that is stored as its transposed one a matrix of its own. */
+/* Transposes a matrix that is stored transposed, in a copy. */
 static dop_status
 turn(const single *s, dop_st_tensor *t)
 {
@@ -150,7 +151,7 @@ list_part(single *s, int part)
 
 /* ---- configurations ----------------------------------------------------------------------------------------------------- */
 
-/* A configuration that is being made; `failed`: memory ran out. */
+/* A configuration being built. failed: out of memory. */
 typedef struct config {
     json_t *object;
     bool failed;
@@ -162,7 +163,7 @@ say(config *c, const char *key, json_t *value)
     c->failed |= json_object_set_new(c->object, key, value) != 0;
 }
 
-/* Appends to a list, or with `first` puts before what is there. */
+/* Appends to a list; `first`: prepends. */
 static void
 put(config *c, const char *key, json_t *value, bool first)
 {
@@ -172,7 +173,7 @@ put(config *c, const char *key, json_t *value, bool first)
     c->failed |= (first ? json_array_insert_new(list, 0, value) : json_array_append_new(list, value)) != 0;
 }
 
-/* A new reference to what was made; NULL: memory ran out. */
+/* Returns a new reference to the result; NULL: out of memory. */
 static json_t *
 made(config *c)
 {
@@ -183,7 +184,7 @@ made(config *c)
     return c->object;
 }
 
-/* Is it a scheduler of a model that predicts velocities?  Stable Diffusion 2 does for 768 x 768 pixels. */
+/* True if the model predicts velocities, as Stable Diffusion 2 for 768 x 768 pixels does. */
 static bool
 velocities(const single *s)
 {
@@ -191,14 +192,15 @@ velocities(const single *s)
     return json_is_string(v) && strcmp(json_string_value(v), "v_prediction") == 0;
 }
 
-/* Values of the vector of a text that the second text encoder gives. */
+/* Returns the length of the second text encoder's pooled vector. */
 static json_int_t
 projection(const single *s)
 {
     return axis(find(&s->r.parts.of[DOP_DRAW_TEXT_2].set, "text_projection.weight"), 0);
 }
 
-/* Attention has 8 heads where its first product is a convolution, as in Stable Diffusion 1, and heads of 64 values where it is a matrix. */
+/* Derives the U-Net's configuration. Attention has 8 heads if its first product is a convolution (Stable Diffusion 1),
+ * and heads of 64 values if it is a matrix. */
 static json_t *
 unet_config(const single *s)
 {
@@ -221,7 +223,7 @@ unet_config(const single *s)
             depth++;
         if (!key)
             key = find(set, "down_blocks.%u.attentions.0.transformer_blocks.0.attn2.to_k.weight", i);
-        if (!in) /* of the middle, where the last level has none */
+        if (!in) /* of the middle block, if the last level has none */
             in = find(set, "mid_block.attentions.0.proj_in.weight");
         const json_int_t heads = !in || in->rank != 2 ? HEADS : channels < HEAD ? 1 : channels / HEAD;
         put(&c, "block_out_channels", json_integer(channels), false);
@@ -261,7 +263,7 @@ vae_config(const single *s)
     return made(&c);
 }
 
-/* Text encoders have heads of 64 values. */
+/* Derives a text encoder's configuration; heads have 64 values. */
 static json_t *
 encoder_config(const single *s, int part)
 {
@@ -307,7 +309,7 @@ scheduler_config(const single *s)
                      "timestep_spacing", "leading", "prediction_type", s->predicts);
 }
 
-/* The part's configuration beside the file, FOLDER/FILE; else the one that follows from its tensors.  */
+/* Reads a part's configuration from FOLDER/FILE next to the file; otherwise derives it from the tensors. */
 static dop_status
 configure(single *s, int part, const char *file, json_t *(*derive)(const single *s))
 {
@@ -322,7 +324,7 @@ configure(single *s, int part, const char *file, json_t *(*derive)(const single 
     return p->config ? DOP_OK : dop_draw_no_memory(&s->r);
 }
 
-/* Finds what the U-Net predicts: by the file's metadata, or by a tensor whose presence says so, as tools for such files write them. */
+/* Finds the prediction type from the file's metadata, or from a marker tensor that tools for such files write. */
 static dop_status
 find_predicts(single *s, const dop_map *map)
 {
@@ -359,11 +361,11 @@ open_scheduler(single *s)
 
 /* ---- the file ----------------------------------------------------------------------------------------------------------- */
 
-/* Finds which parts there are, and counts what names of their tensors depend on. */
+/* Finds the parts, and counts the layers that tensor names depend on. */
 static void
 count(single *s)
 {
-    enum { ALL_LAYERS = 24 }; /* of OpenCLIP ViT-H: Stable Diffusion 2 reads what the last but one gives */
+    enum { ALL_LAYERS = 24 }; /* OpenCLIP ViT-H; Stable Diffusion 2 reads the result of the second to last layer */
     static const char first[] = "transformer.resblocks.0.ln_1.weight", one[] = "cond_stage_model.model.",
                       two[] = "conditioner.embedders.1.model.";
     const bool xl = find(&s->all, "%s%s", two, first), v2 = !xl && find(&s->all, "%s%s", one, first);
@@ -384,7 +386,7 @@ count(single *s)
     s->r.parts.blank_zero = xl;
 }
 
-/* Are all parts in the file? */
+/* Checks that all parts are in the file. */
 static dop_status
 check_parts(const single *s)
 {
@@ -402,13 +404,13 @@ check_parts(const single *s)
                              "a single file with no text encoder of a known form (cond_stage_model, conditioner)");
 }
 
-/* The tokenizer lies beside the file: in the folder "tokenizer", or in the folder of the file itself. */
+/* Finds the tokenizer next to the file: in the folder "tokenizer", or in the file's own folder. */
 static dop_status
 find_tokenizer(single *s)
 {
     const char *const folders[] = {dop_arena_printf(s->r.arena, "%s/tokenizer", s->folder), s->folder};
     bool found = false, failed = !folders[0];
-    s->r.parts.pad = s->open_clip == DOP_DRAW_TEXT ? "!" : "<|endoftext|>"; /* OpenCLIP fills up with token 0 */
+    s->r.parts.pad = s->open_clip == DOP_DRAW_TEXT ? "!" : "<|endoftext|>"; /* OpenCLIP pads with token 0 */
     s->r.parts.pad_2 = "!";
     for (size_t i = 0; i < 2 && !found && !failed; i++) {
         dop_buf path = {0};

@@ -24,8 +24,7 @@ static const dop_hf_keys keys_gemma = {
     .heads = "num_attention_heads",
     .ctx = "max_position_embeddings",
     .ffn = "intermediate_size",
-    .act =
-        "hidden_activation", /* not hidden_act, which says "gelu" in early Gemma files but was never used by the model */
+    .act = "hidden_activation", /* early Gemma files state hidden_act "gelu", which the model never used */
     .eps = "rms_norm_eps",
 };
 static const dop_hf_keys keys_gpt2 = {
@@ -115,8 +114,8 @@ const dop_tensor_name dop_hf_names_common[] = {
     {DOP_W_down_bias, "mlp.down_proj.bias", DOP_PART_ALL, false},
     {0},
 };
-/* In families with norms before and after a block, post_attention_layernorm is the norm after attention; elsewhere it is the norm
- * before the feed-forward part. */
+/* In families with norms before and after each part, post_attention_layernorm is the norm after attention; otherwise it is the
+ * norm before the feed-forward part. */
 const dop_tensor_name dop_hf_names_sandwich[] = {
     {DOP_W_post_attn_norm, "post_attention_layernorm.weight", DOP_PART_ALL, false},
     {DOP_W_ffn_norm, "pre_feedforward_layernorm.weight", DOP_PART_ALL, false},
@@ -205,13 +204,13 @@ static const dop_tensor_name names_apertus[] = {
     {.role = DOP_W_none},
 };
 
-/* GGUF files with gate and up below each other in one tensor, which has the name of up. */
+/* GGUF files with a fused gate and up tensor, which is named as up. */
 static const dop_tensor_name gguf_names_gate_up[] = {
     {DOP_W_gate, "ffn_up.weight", DOP_PART_GATE, false},
     {DOP_W_up, "ffn_up.weight", DOP_PART_UP, false},
     {.role = DOP_W_none},
 };
-/* GGUF files that call the norm before the feed-forward part as Hugging Face does. */
+/* GGUF files in which the norm before the feed-forward part has Hugging Face's name. */
 static const dop_tensor_name gguf_names_post_attention[] = {
     {DOP_W_ffn_norm, "post_attention_norm.weight", DOP_PART_ALL, false},
     {.role = DOP_W_none},
@@ -231,7 +230,7 @@ const dop_family dop_families[] = {
      .model_types = {"llama", "code_llama"},
      .gguf = "llama",
      .gguf_interleaved = true,
-     .gguf_windows = true, /* Mistral's GGUF files have the architecture llama too */
+     .gguf_windows = true, /* Mistral's GGUF files also have architecture llama */
      .flags = DOP_FAM_PRE_NORM,
      BIAS_FIELDS,
      COMMON,
@@ -605,7 +604,8 @@ dop_family_by_arch(const char *arch)
     return NULL;
 }
 
-/* The length of an architecture's name without its ending, which must be one of `heads` ("Model", "ForCausalLM"); 0: it is none. */
+/* Returns the length of an architecture name without its suffix, which must be one of `heads` ("Model", "ForCausalLM");
+ * 0: no match. */
 static size_t
 stem(const char *arch, const char *const *heads)
 {
@@ -618,7 +618,7 @@ stem(const char *arch, const char *const *heads)
     return 0;
 }
 
-/* The family with a language model whose name, without its ending, is the first n characters of `arch`. */
+/* Finds the family of a language model whose name, without suffix, is the first n characters of `arch`. */
 static const dop_family *
 by_stem(const char *arch, size_t n)
 {

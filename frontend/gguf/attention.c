@@ -8,8 +8,8 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Keys that do not end in "_mla" describe the single head of the compressed cache; in older files, and in MiniCPM 3's, which have
- * no others, a head of the model. */
+/* Keys ending in "_mla" describe the model's heads; without that suffix, keys describe the single head of the compressed cache.
+ * Older files and MiniCPM 3 have only keys without suffix, which then describe the model's heads. */
 dop_status
 dop_gi_latent(const dop_gi *gi, uint32_t layer, dop_attention *t)
 {
@@ -43,7 +43,7 @@ dop_gi_latent(const dop_gi *gi, uint32_t layer, dop_attention *t)
             "(of 8 where rotated)",
             dim, l->rotated, l->rank, l->value_dim);
     l->norm = (dop_norm){.kind = DOP_NORM_RMS,
-                         .eps = 1e-6}; /* whatever eps the other norms have, as in the models' own code */
+                         .eps = 1e-6}; /* fixed eps, independent of the other norms, as in the models' code */
     l->q_norm = l->q_rank ? l->norm : (dop_norm){0};
     t->head_dim = dim;
     t->n_kv_heads = 1;
@@ -51,8 +51,8 @@ dop_gi_latent(const dop_gi *gi, uint32_t layer, dop_attention *t)
     return DOP_OK;
 }
 
-/* rope.scaling.yarn_log_multiplier is a tenth of mscale_all_dim, whose effect on the scale of the scores is squared.  Files do not
- * state mscale.  It is taken to be the same, which leaves cosines and sines unscaled. */
+/* rope.scaling.yarn_log_multiplier is a tenth of mscale_all_dim; the scale of scores is multiplied by the square of its effect.
+ * Files do not state mscale; it is assumed to be equal, which leaves cosines and sines unscaled. */
 dop_status
 dop_gi_latent_rope(dop_gi *gi)
 {
@@ -69,8 +69,8 @@ dop_gi_latent_rope(dop_gi *gi)
     return DOP_OK;
 }
 
-/* The index of sparse attention.  Layers without its tensors take the positions that an earlier layer chose; a file without any, as
- * older ones are, has attention of all positions. */
+/* Index of sparse attention. Layers without index tensors reuse the positions chosen by an earlier layer. In files without any
+ * (older ones) attention covers all positions. */
 dop_status
 dop_gi_index(dop_gi *gi)
 {
@@ -100,8 +100,8 @@ dop_gi_index(dop_gi *gi)
     return DOP_OK;
 }
 
-/* llama.cpp assumes for Llama 4: chunks of 8192 positions, the temperature of queries that do not rotate, and norms after the
- * rotation of those that do, except in the size with 128 experts.  A file may state other lengths. */
+/* Defaults of llama.cpp for Llama 4: chunks of 8192 positions; temperature for queries without RoPE; norms after RoPE, except in
+ * the size with 128 experts. A file may state other lengths. */
 dop_status
 dop_gi_chunks(dop_gi *gi)
 {
@@ -129,7 +129,7 @@ dop_gi_chunks(dop_gi *gi)
     return DOP_OK;
 }
 
-/* Reads a number whose key may be 0 or missing; both give 0. */
+/* Reads a number; a missing key counts as 0. */
 static dop_status
 count(const dop_gi *gi, const dop_fact_key *fact, uint32_t max, uint32_t *out)
 {
@@ -142,7 +142,7 @@ count(const dop_gi *gi, const dop_fact_key *fact, uint32_t max, uint32_t *out)
     return DOP_OK;
 }
 
-/* Gemma 3n.  A layer whose gate is not sparse has the activation sparsity scale minus infinity. */
+/* Gemma 3n. An activation sparsity scale of minus infinity means that the layer's gate is not sparse. */
 dop_status
 dop_gi_altup(dop_gi *gi)
 {
@@ -168,7 +168,7 @@ dop_gi_altup(dop_gi *gi)
     return st;
 }
 
-/* Granite's files mark a model without rotary embedding by a scaling that is not finetuned. */
+/* Granite's files mark a model without RoPE by a scaling that is not finetuned. */
 dop_status
 dop_gi_rotates(const dop_gi *gi, bool *out)
 {
@@ -186,7 +186,7 @@ dop_gi_layer_inputs(dop_gi *gi)
     if (st == DOP_OK)
         st = count(gi, DOP_GGUF(shared_kv_layers), a->n_layers, &n);
     if (gi->family->flags &
-        DOP_FAM_READER) /* all do, whatever the number says, and of which layers is known with the model */
+        DOP_FAM_READER) /* drafter: all layers share, whatever the number says; with which layers is known with the model */
         n = 0;
     const dop_gguf_tensor *embed = dop_gi_tensor(gi, "per_layer_token_embd.weight", NULL);
     p->vocab = !embed ? a->vocab : embed->dims[1] <= DOP_MAX_VOCAB ? (uint32_t)embed->dims[1] : 0;

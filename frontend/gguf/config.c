@@ -71,13 +71,13 @@ read_sizes(dop_gi *gi)
     return DOP_OK;
 }
 
-/* Refuses keys that ask for something the facts cannot express, when they are not 0. */
+/* Fails for keys that are not 0 and request a feature that the facts cannot express. */
 static dop_status
 refuse(const dop_gi *gi)
 {
     static const struct {
         const dop_fact_key *fact;
-        uint64_t known; /* families with these flags read the key; others refuse it */
+        uint64_t known; /* families with these flags read the key; for others it is an error */
     } keys[] = {{DOP_GGUF(clip), DOP_FAM_CLIP},
                 {DOP_GGUF(alibi), DOP_FAM_ALIBI},
                 {DOP_GGUF(shared_kv_layers), DOP_FAM_LAYER_INPUTS},
@@ -98,7 +98,7 @@ refuse(const dop_gi *gi)
 
 /* ---- windows ------------------------------------------------------------------------------------------------------ */
 
-/* Reads element i of a list of flags, which some converters write as numbers. */
+/* Reads element i of a list of booleans, which some converters write as numbers. */
 static bool
 flag_of(const dop_gguf_kv *kv, uint64_t i, bool *out)
 {
@@ -109,7 +109,7 @@ flag_of(const dop_gguf_kv *kv, uint64_t i, bool *out)
     return *out || (dop_gguf_u64(kv, i, &v) && v == 0);
 }
 
-/* Reads attention.sliding_window_pattern: a period, of which the last layer (or the first) is full, or a flag for each layer. */
+/* Reads attention.sliding_window_pattern: a period whose last (or first) layer is full, or a flag per layer. */
 static dop_status
 read_pattern(dop_gi *gi)
 {
@@ -129,7 +129,7 @@ read_pattern(dop_gi *gi)
     return DOP_OK;
 }
 
-/* Reads which layers slide, and their window. */
+/* Reads the window and the layers that have it. */
 static dop_status
 read_windows(dop_gi *gi, uint32_t *out_window)
 {
@@ -137,7 +137,7 @@ read_windows(dop_gi *gi, uint32_t *out_window)
     char full[96];
     const dop_gguf_kv *kv = dop_gi_find(gi, DOP_GGUF(window)->key, full, sizeof full);
     if (f->window_rule == DOP_WINDOW_CHUNKS)
-        /* in families with chunks the key states no window */
+        /* for families with chunks the key is not a window */
         return DOP_OK;
     const bool pattern = f->window_rule == DOP_WINDOW_PATTERN || f->window_rule == DOP_WINDOW_GLOBAL;
     uint64_t stated = 0;
@@ -149,7 +149,8 @@ read_windows(dop_gi *gi, uint32_t *out_window)
         DOP_RETURN_IF_ERROR(read_pattern(gi));
     for (uint32_t i = 0; !pattern && i < gi->model->arch.n_layers; i++)
         gi->slides[i] = f->window_rule == DOP_WINDOW_ALL || f->gguf_windows;
-    /* Some families, whose full layers do not rotate or come first, also have sizes without windows: in them the file decides. */
+    /* Some families whose full layers have no RoPE or come first also have sizes without windows: there the file
+     * decides. */
     const bool always = pattern && !(f->flags & DOP_FAM_NOPE_FULL) && !f->gguf_full_first;
     if (!none && (kv || always))
         DOP_RETURN_IF_ERROR(dop_gi_size(gi, DOP_GGUF(window), 0, f->window, out_window));
@@ -158,7 +159,7 @@ read_windows(dop_gi *gi, uint32_t *out_window)
 
 /* ---- layers ------------------------------------------------------------------------------------------------------- */
 
-/* Reads head_dim, of which layers with a window may have another one. */
+/* Reads head_dim, which may differ for layers with a window. */
 static dop_status
 read_head_dim(dop_gi *gi, uint32_t i, dop_attention *t)
 {
@@ -206,7 +207,7 @@ read_attention(dop_gi *gi, uint32_t i, uint32_t window, dop_attention *t)
 {
     t->rope = gi->model->arch.learned_positions || t->alibi ? -1 : 0;
     t->window = gi->slides[i] ? window : 0;
-    if (t->both && t->window) /* half on each side */
+    if (t->both && t->window) /* half of it on each side */
         t->window = t->window / 2 + 1;
     if (gi->family->qk_norm.key && !has_tensor(gi, "blk.0.attn_q_norm.weight"))
         t->q_norm = t->k_norm = (dop_norm){0};
@@ -219,7 +220,7 @@ read_attention(dop_gi *gi, uint32_t i, uint32_t window, dop_attention *t)
         st = read_head_dim(gi, i, t);
     if (gi->family->flags & DOP_FAM_SWA_HEADS)
         t->sinks = layer_has(gi, i, "attn_sinks.weight");
-    if (t->gate_heads) { /* the gate has a value for each head, or for each value of a head */
+    if (t->gate_heads) { /* the gate has a value per head, or per value of a head */
         char name[64];
         snprintf(name, sizeof name, "blk.%u.attn_gate.weight", i);
         const dop_gguf_tensor *gate = dop_gi_tensor(gi, name, NULL);
@@ -228,7 +229,7 @@ read_attention(dop_gi *gi, uint32_t i, uint32_t window, dop_attention *t)
     return st == DOP_OK ? read_scale(gi, t) : st;
 }
 
-/* Nemotron-H: makes a layer a mixer or a feed-forward part alone, with that part's norm. */
+/* Nemotron-H: makes a layer either a mixer or a feed-forward part, with that part's norm. */
 static void
 settle_block(const dop_gi *gi, uint32_t i, dop_layer *y)
 {
@@ -272,7 +273,8 @@ read_layers(dop_gi *gi)
 {
     dop_arch *a = &gi->model->arch;
     uint32_t window = 0;
-    a->layers = dop_arena_alloc(gi->model->arena, (a->n_layers + (size_t)1) * sizeof *a->layers); /* one may draft */
+    /* + 1: a drafting layer */
+    a->layers = dop_arena_alloc(gi->model->arena, (a->n_layers + (size_t)1) * sizeof *a->layers);
     gi->slides = dop_arena_alloc(gi->model->arena, a->n_layers * sizeof *gi->slides);
     if (!a->layers || !gi->slides)
         return DOP_NO_MEMORY(gi->diag);
@@ -282,12 +284,11 @@ read_layers(dop_gi *gi)
     return DOP_OK;
 }
 
-/* Clears the rotary embedding of layers that do not rotate: all of them, every fourth, or, in models with windows, those without
- * a window. */
+/* Clears the RoPE of layers without it: all layers, every fourth, or, in models with windows, those without a window. */
 static void
 leave_positions_out(dop_gi *gi, bool rotates)
 {
-    enum { FOURTH = 4 }; /* llama.cpp assumes it for smollm3; files do not state it */
+    enum { FOURTH = 4 }; /* default of llama.cpp for smollm3; not stated in files */
     dop_arch *a = &gi->model->arch;
     bool some = false;
     for (uint32_t i = 0; i < a->n_layers; i++)
@@ -302,8 +303,8 @@ leave_positions_out(dop_gi *gi, bool rotates)
 
 /* ---- facts of all layers ------------------------------------------------------------------------------------------ */
 
-/* Finds which biases a model has: those of attention by its first layer with attention, those of feed-forward parts by its first
- * layer.  In a layer that differs a weight is then missing or unused, which is reported. */
+/* Detects biases: attention's by the first attention layer, feed-forward biases by the first layer. In a layer that differs, a
+ * weight is then reported as missing or unused. */
 static void
 find_biases(dop_gi *gi)
 {
@@ -322,14 +323,14 @@ find_biases(dop_gi *gi)
     gi->model->arch.head_bias = has_tensor(gi, "output.bias");
 }
 
-/* Do attention and feed-forward part run side by side?  In families that may have one norm for both, they do where the second norm
- * is missing; other families state it with a key. */
+/* Reads whether layers are parallel. In families with a possibly shared norm, a missing second norm means parallel; other
+ * families have a key. */
 static dop_status
 read_parallel(dop_gi *gi)
 {
     const dop_family *f = gi->family;
     dop_layer *y = &gi->layer;
-    if (f->flags & DOP_FAM_MULTI_QUERY) { /* Falcon: the norm of attention is a second one */
+    if (f->flags & DOP_FAM_MULTI_QUERY) { /* Falcon: attention's norm is the additional one */
         y->parallel = !has_tensor(gi, "blk.0.ffn_norm.weight");
         if (y->parallel && !has_tensor(gi, "blk.0.attn_norm_2.weight"))
             y->ffn_norm = (dop_norm){0};
@@ -348,7 +349,7 @@ read_multipliers(dop_gi *gi)
 {
     const uint64_t has = gi->family->flags;
     dop_arch *a = &gi->model->arch;
-    const bool mup = has & DOP_FAM_MUP; /* llama.cpp knows the factors of MiniCPM 3, which its files do not state */
+    const bool mup = has & DOP_FAM_MUP; /* llama.cpp has MiniCPM 3's factors built in; files do not state them */
     double logits = mup ? a->hidden / 256.0 : 1;
     if (has & (DOP_FAM_MULTIPLIERS | DOP_FAM_LOGIT_SCALE | DOP_FAM_LOGIT_TIMES | DOP_FAM_MUP))
         DOP_RETURN_IF_ERROR(dop_gi_number(gi, DOP_GGUF(logit_scale), logits, &logits));
@@ -374,13 +375,13 @@ read_scalars(dop_gi *gi)
     if (st == DOP_OK && eps < 0)
         st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s.attention.layer_norm_%sepsilon is missing", gi->name,
                          ln ? "" : "rms_");
-    if (f->flags & DOP_FAM_QK_PLAIN) /* Muse Glimmer: a factor on normed queries has become weights */
+    if (f->flags & DOP_FAM_QK_PLAIN) /* Muse Glimmer: the factor on normalized queries is stored as norm weights */
         t->q_norm.plain = t->k_norm.plain = false;
-    dop_set_norms(a, &gi->layer, eps, 0); /* where a family adds 1 to norm weights, the file's weights include it */
-    if (f->flags & DOP_FAM_QK_PLAIN)      /* as llama.cpp assumes */
+    dop_set_norms(a, &gi->layer, eps, 0); /* files include the constant 1 that some families add to norm weights */
+    if (f->flags & DOP_FAM_QK_PLAIN)      /* default of llama.cpp */
         gi->layer.post_attn_norm.eps = gi->layer.post_ffn_norm.eps = 1e-8;
     dop_act_by_name(f->act, &gi->layer.ffn.act);
-    /* llama.cpp computes this factor in f32, and its files are made for that. */
+    /* llama.cpp computes this factor in f32, and its files rely on that. */
     if (f->flags & DOP_FAM_EMBED_SQRT)
         a->embed_scale = (double)sqrtf((float)a->hidden);
     if (f->embed_sqrt.key)
@@ -408,7 +409,7 @@ read_scalars(dop_gi *gi)
     return st;
 }
 
-/* Is it a family whose attention rotates only where config.json says so?  GGUF files do not state it. */
+/* True for families whose config.json states whether attention has RoPE. GGUF files do not state it. */
 static bool
 states_no_rotation(const dop_family *f)
 {
@@ -433,7 +434,7 @@ dop_gi_config(dop_gi *gi)
     dop_arch_defaults(a, &gi->layer);
     dop_family_facts(gi->family, a, &gi->layer);
     snprintf(a->family, sizeof a->family, "%s", gi->family->name);
-    if (!gi->family->keys->ffn) { /* layers have a mixer and no feed-forward part */
+    if (!gi->family->keys->ffn) { /* layers have only a mixer */
         gi->layer.ffn.kind = DOP_FFN_NONE;
         gi->layer.ffn_norm = (dop_norm){0};
     }
@@ -449,7 +450,7 @@ dop_gi_config(dop_gi *gi)
     if (st == DOP_OK)
         st = read_layers(gi);
     if (st == DOP_OK && gi->family->window_rule == DOP_WINDOW_GLOBAL && !layer_has(gi, 0, "attn_norm.weight"))
-        a->layers[0].attn_norm = (dop_norm){0}; /* ModernBERT: the embedding has just been normed */
+        a->layers[0].attn_norm = (dop_norm){0}; /* ModernBERT: the embedding was already normalized */
     if (st == DOP_OK)
         st = dop_gi_experts(gi);
     if (st == DOP_OK && (gi->family->flags & DOP_FAM_LAYER_INPUTS))

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The list of the model's layers before which streams are; early files have the key's first name. */
+/* Reads the list of model layers whose input streams are read; early files use the first name of the key. */
 static dop_status
 read_streams(const dop_gi *gi, dop_eagle *e)
 {
@@ -104,8 +104,8 @@ by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Are the n numbers of a list of tokens relative?  llama.cpp writes ids, of which no two are the same; its first converters wrote what is to be
- * added to the index, as the original files have it. */
+/* Sets *out if the n entries of a draft token list are relative. llama.cpp writes ids, which are distinct. Its first converters
+ * wrote offsets from the index, like the original files. */
 static dop_status
 is_relative(const dop_gi *gi, const uint8_t *data, uint32_t n, bool *out)
 {

@@ -20,7 +20,7 @@ tensor(const dop_gi *gi, const char *name)
     return dop_gi_tensor(gi, name, NULL);
 }
 
-/* The width of the product by the tensor `name`; what is too large is refused with the other facts. */
+/* Returns the width of a dense layer from its tensor `name`; excessive sizes are rejected with the other facts. */
 static uint32_t
 width_of(const dop_gi *gi, const char *name)
 {
@@ -41,7 +41,7 @@ read_pooling(const dop_gi *gi, bool *out_stated, uint64_t *out)
     return DOP_OK;
 }
 
-/* Marks tensors as read that the model's results do not need: a classifier beside vectors, an output matrix. */
+/* Marks tensors as used that results do not need: a classifier in addition to vectors, an output matrix. */
 static void
 leave_out(const dop_gi *gi, bool ranks)
 {
@@ -52,8 +52,8 @@ leave_out(const dop_gi *gi, bool ranks)
         (void)dop_gi_take(gi, names[i], &part);
 }
 
-/* Sets the products behind the last norm: "cls", an activation, and "cls.output" give scores of classes; EmbeddingGemma's "dense_2" and
- * "dense_3" vectors. */
+/* Sets the dense layers after the final norm: "cls", an activation and "cls.output" for class scores; EmbeddingGemma's "dense_2"
+ * and "dense_3" for vectors. */
 static dop_status
 read_products(const dop_gi *gi, bool ranks)
 {
@@ -87,7 +87,8 @@ read_products(const dop_gi *gi, bool ranks)
     return DOP_OK;
 }
 
-/* Qwen3-Reranker: its classes are "yes" and "no" in this order; of two classes the second is the one that a text is relevant. */
+/* True for Qwen3-Reranker, whose two classes are "yes" and "no" in this order; normally the second class is
+ * "relevant". */
 static bool
 yes_comes_first(const dop_gi *gi)
 {
@@ -152,11 +153,11 @@ dop_gi_encoder(dop_gi *gi)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
                            "%s: layers with states neither attend in both directions nor give scores of classes",
                            gi->name);
-    if (f->recurrent) { /* hidden states are computed as a text model's */
+    if (f->recurrent) { /* hidden states are computed as by a text model */
         *e = (dop_encoder){0};
         return DOP_OK;
     }
-    /* Files of rerankers may leave it to the user to say that they are. */
+    /* Files of rerankers may omit the pooling type and leave it to the user. */
     const bool ranks =
         pooling == POOL_RANK || (!stated && (tensor(gi, "cls.weight") || tensor(gi, "cls.output.weight")));
     leave_out(gi, ranks);
@@ -169,7 +170,7 @@ dop_gi_encoder(dop_gi *gi)
         e->pool = t->both ? DOP_BY_MEAN : DOP_BY_LAST;
     if (ranks)
         e->pool = !t->both                              ? DOP_BY_LAST
-                  : f->window_rule == DOP_WINDOW_GLOBAL ? DOP_BY_MEAN /* as llama.cpp has it for all ModernBERT */
+                  : f->window_rule == DOP_WINDOW_GLOBAL ? DOP_BY_MEAN /* default of llama.cpp for all ModernBERT */
                                                         : DOP_BY_CLS;
     st = read_products(gi, ranks);
     if (st == DOP_OK && ranks && e->pool == DOP_BY_MEAN && e->dense[0].active)
@@ -191,7 +192,7 @@ dop_gi_swap_classes(const dop_gi *gi, const dop_weight_need *need, dop_weight *w
     if (!gi->swaps || (need->role != products[n - 1] && need->role != biases[n - 1]))
         return DOP_OK;
     const size_t each =
-        need->rank == 2 ? (size_t)w->row_stride : dop_type_of(w->type)->bytes; /* a bias: of one value */
+        need->rank == 2 ? (size_t)w->row_stride : dop_type_of(w->type)->bytes; /* a bias has one value per class */
     uint8_t *copy = dop_arena_alloc(gi->model->arena, 2 * each);
     if (!copy)
         return DOP_NO_MEMORY(gi->diag);

@@ -16,7 +16,7 @@ layer_tensor(const dop_gi *gi, uint32_t layer, const char *name)
     return dop_gi_tensor(gi, full, NULL);
 }
 
-/* The first layer that has experts; the number of layers when none has. */
+/* Returns the first layer with experts, or the number of layers if there is none. */
 static uint32_t
 first_with_experts(const dop_gi *gi)
 {
@@ -26,8 +26,8 @@ first_with_experts(const dop_gi *gi)
     return i;
 }
 
-/* Reads expert_gating_func: 1 softmax, 2 sigmoid; 0 or absent: the family's score.  A correction goes with a sigmoid.
- * DeepSeek-V2, which has softmax scores, ranks a group by its best expert. */
+/* Reads expert_gating_func: 1 softmax, 2 sigmoid; 0 or absent: the family's score. A correction implies a sigmoid. DeepSeek-V2,
+ * which has softmax scores, ranks a group by its best expert. */
 static dop_status
 read_score(const dop_gi *gi, dop_experts *x)
 {
@@ -70,7 +70,7 @@ read_choice(const dop_gi *gi, dop_experts *x)
     return DOP_OK;
 }
 
-/* Reads the width of the shared expert: as stated, or the stated number of shared experts times the width of one, or the rows of its
+/* Reads the width of the shared expert: as stated, or the number of shared experts times the width of one, or the rows of its
  * tensor. */
 static dop_status
 read_shared(const dop_gi *gi, uint32_t layer, dop_experts *x)
@@ -84,7 +84,7 @@ read_shared(const dop_gi *gi, uint32_t layer, dop_experts *x)
         return dop_gi_size(gi, DOP_GGUF(shared_width), 0, 0, &x->shared_width);
     if (dop_gi_find(gi, DOP_GGUF(shared_experts)->key, full, sizeof full)) {
         dop_status st = dop_gi_size(gi, DOP_GGUF(shared_experts), 0, 0, &n);
-        x->shared_width = n * x->width; /* at most 2^32: dop_arch_check() refuses what is too large */
+        x->shared_width = n * x->width; /* at most 2^32; dop_arch_check() rejects excessive sizes */
         return st;
     }
     x->shared_width = up->dims[1] <= DOP_MAX_WIDTH ? (uint32_t)up->dims[1] : DOP_MAX_WIDTH + 1;
@@ -105,7 +105,7 @@ dop_gi_experts(dop_gi *gi)
         st = dop_gi_size(gi, DOP_GGUF(active_experts), 0, 0, &x.active);
     x.correction =
         layer_tensor(gi, first, "exp_probs_b.bias") != NULL || layer_tensor(gi, first, "exp_probs_b") != NULL;
-    if (st == DOP_OK) /* Mixtral's files state one width for all */
+    if (st == DOP_OK) /* Mixtral's files state a single width for all parts */
         st = dop_gi_size(gi, DOP_GGUF(expert_width), 0, a->layers[first].ffn.width, &x.width);
     if (st == DOP_OK)
         st = read_choice(gi, &x);

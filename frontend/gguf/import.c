@@ -41,7 +41,7 @@ type_of(const dop_gi *gi, const dop_gguf *part, const char *name, const dop_gguf
                        info.name, known);
 }
 
-/* Fails with "8 x 64 x 32 values, expected 4 x 64 x 32", in our order of axes, where products sum over the last one. */
+/* Fails with "8 x 64 x 32 values, expected 4 x 64 x 32", slowest axis first (products sum over the last one). */
 static dop_status
 wrong_shape(const dop_gi *gi, const dop_gguf *part, const char *name, const uint64_t *got, const uint64_t *want)
 {
@@ -58,8 +58,8 @@ wrong_shape(const dop_gi *gi, const dop_gguf *part, const char *name, const uint
                        text[0], text[1]);
 }
 
-/* NVFP4: sets w->factors, by which a tensor's values are multiplied, from the tensor "blk.0.attn_q.scale" or "...weight.scale": one
- * number, or one for each expert.  "input_scale", for activations, is not used, since activations are not quantized here. */
+/* NVFP4: sets w->factors from the tensor "blk.0.attn_q.scale" or "...weight.scale": one factor, or one per expert. "input_scale"
+ * is unused, since activations are not quantized here. */
 static dop_status
 take_factors(const dop_gi *gi, const char *name, dop_weight *w)
 {
@@ -90,8 +90,8 @@ take_factors(const dop_gi *gi, const char *name, dop_weight *w)
     return DOP_OK;
 }
 
-/* DOP_PART_K_UP, _V_UP: makes w, the heads' matrices of keys or of values in latent attention, from the matrix t, which has both.
- * Matrices of keys are used transposed, so that quantized ones are copied. */
+/* DOP_PART_K_UP, _V_UP: builds w, latent attention's key or value matrices by head, from the matrix t, which has both. Key
+ * matrices are used transposed; quantized ones are copied for that. */
 static dop_status
 take_up(const dop_gi *gi, const dop_gguf *part, const dop_gguf_tensor *t, const dop_rows *rows, bool transposed,
         dop_weight *w)
@@ -126,7 +126,7 @@ take_up(const dop_gi *gi, const dop_gguf *part, const dop_gguf_tensor *t, const 
     return DOP_OK;
 }
 
-/* Makes w from `rows` (rank 1: values; rank 3: rows of each expert) of the tensor `name`. */
+/* Builds w from `rows` of the tensor `name` (rank 1: values; rank 3: rows of each expert). */
 static dop_status
 take(const dop_gi *gi, const char *name, const dop_rows *rows, bool transposed, dop_weight *w)
 {
@@ -139,11 +139,12 @@ take(const dop_gi *gi, const char *name, const dop_rows *rows, bool transposed, 
         want[0] = rows->turned ? rows->block_step : rows->total;
         want[1] = rows->turned ? rows->block : 1;
     }
-    /* Files may store a recurrent layer's vector as a column, or with a row for each group, and a norm with a row for each head. */
+    /* Files may store a recurrent layer's vector as a column or with a row per group, and a norm with a row per
+     * head. */
     const bool folded = w->rank == 1 && !rows->turned && t->dims[1] != 1 && t->dims[2] == 1 && t->dims[3] == 1 &&
                         (gi->family->recurrent || gi->family->flags & DOP_FAM_HEAD_NORM) && t->dims[0] <= rows->total &&
                         t->dims[1] <= rows->total && t->dims[0] * t->dims[1] == rows->total;
-    if (rows->each) { /* the matrices of all heads lie below each other in one matrix */
+    if (rows->each) { /* the matrices of all heads are stacked in one matrix */
         want[0] = transposed ? w->rows : w->cols;
         want[1] = w->experts * (rows->each / want[0]);
         want[2] = 1;
@@ -172,7 +173,7 @@ take(const dop_gi *gi, const char *name, const dop_rows *rows, bool transposed, 
     return take_factors(gi, name, w);
 }
 
-/* DOP_PART_KEY: makes w, a single value, from a key that has a value for each layer or one for all layers. */
+/* DOP_PART_KEY: builds w, a single value, from a key with a value per layer or one for all layers. */
 static dop_status
 take_key(const dop_gi *gi, const char *key, int32_t layer, dop_weight *w)
 {
@@ -204,8 +205,8 @@ full_name(const dop_gi *gi, const dop_weight_need *need, const char *source, cha
         snprintf(out, size, "%s", source + (source[0] == '/'));
 }
 
-/* The row of the tables that names a weight's tensor or key: the first whose tensor the file has.  Of consecutive rows with one role,
- * which name parts of one matrix, it is the first. */
+/* Returns the table row that names a weight's tensor or key: the first whose tensor is in the file. For consecutive rows of one
+ * role (parts of a matrix) this is the first part. */
 static const dop_tensor_name *
 name_of(const dop_gi *gi, const dop_weight_need *need)
 {
@@ -225,7 +226,7 @@ name_of(const dop_gi *gi, const dop_weight_need *need)
     return first;
 }
 
-/* Makes the rows of w from `own` on, of which the first `own` are set, from the tensors of the rows after n that have n's role. */
+/* Fills the rows of w after the first `own`, from the tensors of the table rows after n with n's role. */
 static dop_status
 take_below(const dop_gi *gi, const dop_tensor_name *n, const dop_weight_need *need, uint32_t own, dop_weight *w)
 {
@@ -253,7 +254,7 @@ take_below(const dop_gi *gi, const dop_tensor_name *n, const dop_weight_need *ne
     return DOP_OK;
 }
 
-/* Older files have a tensor for each expert, "ffn_gate.0" to "ffn_gate.7", in place of "ffn_gate_exps". */
+/* Older files have a tensor per expert, "ffn_gate.0" to "ffn_gate.7", instead of "ffn_gate_exps". */
 static void
 split_name(const dop_gi *gi, const dop_weight_need *need, char *name, size_t size)
 {
@@ -332,7 +333,7 @@ says(const dop_gguf *g, const char *key, const char *value)
     return dop_gguf_string(dop_gguf_find(g, key), &s) && s.len == strlen(value) && memcmp(s.data, value, s.len) == 0;
 }
 
-/* Refuses GGUF files that are not models. */
+/* Fails for GGUF files that are not models. */
 static dop_status
 refuse_type(const dop_gi *gi)
 {

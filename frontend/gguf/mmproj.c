@@ -9,12 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A kind of vision part, by its key clip.projector_type. */
+/* Kind of vision part, selected by key clip.projector_type. */
 typedef struct projector_row {
-    const char *type, *model_type, *tower, *processor; /* as Hugging Face's files name what is the same */
-    uint32_t merge;                                    /* where the file is silent */
-    uint32_t min_features, max_features; /* of a picture, where its size is chosen by bounds and the file is silent */
-    bool rotated_pairs;                  /* rows of q and k are ordered for rotation of pairs (2i, 2i+1) */
+    const char *type, *model_type, *tower, *processor; /* corresponding names in Hugging Face files */
+    uint32_t merge;                                    /* default merge */
+    /* default bounds of features per picture, if its size is chosen within bounds */
+    uint32_t min_features, max_features;
+    bool rotated_pairs; /* q and k rows are ordered for rotation of pairs (2i, 2i+1) */
 } projector_row;
 
 static const projector_row projectors[] = {
@@ -35,9 +36,10 @@ typedef struct reader {
     const projector_row *row;
     const dop_tower_kind *kind;
     const dop_projector_kind *projector;
-    bool *taken;  /* [g->tensor_count] */
-    bool swapped; /* up and down projections have each other's name, as in files of the first converters */
-    /* mm.input_norm is a norm of merged rows; else one of rows, which dop_tower_weights() asks for first. */
+    bool *taken;  /* [g->tensor_count] true if read */
+    bool swapped; /* names of up and down projections are swapped, as in files of the first converters */
+    /* norms_merged: mm.input_norm normalizes merged rows; otherwise single rows, which dop_tower_weights() looks up
+     * first. */
     bool norms_merged, norm_asked;
     dop_checkpoint *model;
     dop_diag *diag;
@@ -55,7 +57,7 @@ wrong_key(const reader *r, const char *key)
     return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->g->path, "clip.vision.%s is missing or out of range", key);
 }
 
-/* Reads clip.vision.KEY; `otherwise` where it is absent, 0: it must be there. */
+/* Reads clip.vision.KEY with default `otherwise`; 0: the key is required. */
 static dop_status
 read_size(const reader *r, const char *key, uint64_t most, uint64_t otherwise, uint64_t *out)
 {
@@ -84,7 +86,7 @@ says(const dop_gguf *g, const char *key)
     return dop_gguf_bool(dop_gguf_find(g, key), 0, &yes) && yes;
 }
 
-/* The row of clip.projector_type; files for pictures and sounds have clip.vision.projector_type. */
+/* Finds the row of clip.projector_type; files for pictures and sounds have clip.vision.projector_type. */
 static dop_status
 find_projector(reader *r)
 {
@@ -113,11 +115,11 @@ find_projector(reader *r)
         r->projector = dop_projector_kind_of(r->row->model_type);
     }
     if (st == DOP_OK && r->kind->act == DOP_ACT_QUICK_GELU && says(r->g, "clip.use_gelu"))
-        r->kind = dop_tower_kind_of("siglip_"); /* the other tower that LLaVA's projector is used with */
+        r->kind = dop_tower_kind_of("siglip_"); /* LLaVA's projector is also used with SigLIP towers */
     return st;
 }
 
-/* Reads up to which layer the tower is computed, which layers see windows, and which layers' results also become features. */
+/* Reads the layer whose result is used, the layers with windows, and the layers with additional features. */
 static dop_status
 read_layers(reader *r)
 {
@@ -179,7 +181,7 @@ read_facts(reader *r)
     v->row_values = 3 * r->kind->frames * r->p.patch * r->p.patch;
     v->rope_theta = r->kind->theta;
     dop_tower_facts_of(r->kind, r->projector, v);
-    /* Published models with per-layer inputs see pictures as texts; a file does not say so. */
+    /* Published models with per-layer inputs process pictures causally, like text; files do not state it. */
     if (v->sees_near)
         v->sees_all = r->model->arch.inputs.width == 0;
     v->merge_act = r->projector->merge_act;
@@ -207,7 +209,7 @@ read_colors(const reader *r, const char *key, float out[3])
     return DOP_OK;
 }
 
-/* Reads the sizes of pictures and of tiles. */
+/* Reads the sizes of pictures and tiles. */
 static dop_status
 read_sizes(reader *r)
 {
@@ -252,7 +254,7 @@ read_sizes(reader *r)
     return DOP_OK;
 }
 
-/* The token with a text in the vocabulary of the text model; false: there is none. */
+/* Finds a token by its text in the text model's vocabulary; false: none. */
 static bool
 token_of(const dop_gguf *g, const char *text, uint32_t *out)
 {
@@ -267,8 +269,8 @@ token_of(const dop_gguf *g, const char *text, uint32_t *out)
     return false;
 }
 
-/* Finds the id of the token that stands for a row of a picture.  Where the vocabulary has none, as LLaVA's in GGUF files, whose token
- * was added behind it, the unknown token takes its place. */
+/* Finds the token id of a picture row. If the vocabulary has none (LLaVA's token is not in GGUF files), the unknown token is
+ * used. */
 static dop_status
 read_marks(reader *r)
 {
@@ -341,7 +343,8 @@ look(const reader *r, const char *name, dop_tower_tensor *out)
     return true;
 }
 
-/* A copy of a tensor's values as f32, in the arena, with room for `times` of them; NULL: no memory, or no values that can be read. */
+/* Copies a tensor's values as f32 into the arena, with space for `times` as many; NULL: out of memory, or an
+ * unsupported type. */
 static float *
 copied(reader *r, const dop_tower_tensor *t, uint32_t times, uint64_t *out_n)
 {
@@ -364,7 +367,8 @@ become(const reader *r, dop_tower_tensor *t, const float *values)
     return values ? DOP_OK : DOP_NO_MEMORY(r->diag);
 }
 
-/* Joins the two tensors of a convolution over two frames, [hidden, 3, patch, patch] each, to one [hidden, 3, 2, patch, patch]. */
+/* Joins the two tensors of a convolution over two frames, [hidden, 3, patch, patch] each, to one [hidden, 3, 2, patch,
+ * patch]. */
 static dop_status
 join_frames(reader *r, dop_tower_tensor *t)
 {
@@ -391,7 +395,7 @@ join_frames(reader *r, dop_tower_tensor *t)
     return become(r, t, both);
 }
 
-/* Puts the rows of q or k, which rotate as pairs (2i, 2i+1), into the order in which they rotate as halves. */
+/* Reorders rows of q or k from rotation pairs (2i, 2i+1) to rotation by halves. */
 static dop_status
 unpair(reader *r, dop_tower_tensor *t)
 {
@@ -399,7 +403,7 @@ unpair(reader *r, dop_tower_tensor *t)
     uint64_t n = 0, m = 0;
     const uint64_t rows = t->rank > 0 ? t->shape[0] : 0, half = v->head_dim / 2;
     if (rows != (uint64_t)v->heads * v->head_dim)
-        return DOP_OK; /* dop_tower_weights() says so */
+        return DOP_OK; /* dop_tower_weights() reports it */
     const float *from = copied(r, t, 1, &n);
     float *to = copied(r, t, 1, &m);
     if (!from || !to)
@@ -441,8 +445,8 @@ take(void *user, const char *name, dop_tower_tensor *out, dop_status *status)
     return true;
 }
 
-/* Fails for tensors of the vision part that nothing has read, except those after the layer whose result is used, the row of a token that the
- * text model has too, and those of an audio part. */
+/* Fails for unread tensors of the vision part, except layers after the used one, the embedding row of a token that the text model
+ * also has, and the audio part. */
 static dop_status
 check_leftovers(const reader *r)
 {

@@ -27,8 +27,8 @@ dop_gi_recurs(const dop_gi *gi, uint32_t layer)
             layer_has(gi, layer, "shortconv.conv.weight"));
 }
 
-/* A layer with tensors of neither mixer is taken to have attention, so that attention's tensors are reported as missing, except
- * where a layer may be a feed-forward part alone. */
+/* A layer without tensors of either mixer counts as attention, so that attention's tensors are reported as missing. Exception:
+ * families in which a layer may have only a feed-forward part. */
 bool
 dop_gi_attends(const dop_gi *gi, uint32_t layer)
 {
@@ -49,7 +49,7 @@ read_selective(const dop_gi *gi, dop_recurrent *s)
     return DOP_OK;
 }
 
-/* Reads Kimi's delta rule: all heads have the size of a key, which is also the rank of the projections of gate and dt. */
+/* Reads Kimi's delta rule: all heads have the size of a key, which is also the rank of the gate and dt projections. */
 static dop_status
 read_kda(const dop_gi *gi, uint32_t layer, dop_recurrent *s)
 {
@@ -97,7 +97,8 @@ dop_gi_recurrent(dop_gi *gi, uint32_t layer, double eps)
         m.rec.norm = norm;
     if (r->small_norms)
         m.rec.dt_norm = m.rec.key_norm = m.rec.query_norm = norm;
-    if (r->kind == DOP_MIXER_SSM && !r->norm && layer_has(gi, layer, "ssm_norm.weight")) { /* some sizes of Falcon-H1 */
+    /* some sizes of Falcon-H1 have a norm */
+    if (r->kind == DOP_MIXER_SSM && !r->norm && layer_has(gi, layer, "ssm_norm.weight")) {
         m.rec.norm = norm;
         m.rec.norm_rows = true;
         m.rec.norm_groups = m.rec.n_groups > 1;
@@ -108,7 +109,7 @@ dop_gi_recurrent(dop_gi *gi, uint32_t layer, double eps)
     return st;
 }
 
-/* Taps are transposed to one position after the other; of decays, stored as -exp(x), the copy has x. */
+/* Transposes taps to [taps, channels], or converts decays from -exp(x) to x. */
 dop_status
 dop_gi_vector(const dop_gi *gi, const dop_rows *rows, dop_weight *w)
 {
@@ -123,7 +124,7 @@ dop_gi_vector(const dop_gi *gi, const dop_rows *rows, dop_weight *w)
         else if (as[i] > 0 || isnan(as[i]))
             return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "tensor %s: value %u is %g, expected at most 0",
                                w->source, i, (double)as[i]);
-        else /* 0 has no logarithm; exp(-100), about 4e-44, counts as 0 */
+        else /* 0 has no logarithm; exp(-100), about 4e-44, stands for 0 */
             copy[i] = as[i] == 0.0f ? -100 : (float)log(-(double)as[i]);
     }
     w->type = DOP_TYPE_f32;

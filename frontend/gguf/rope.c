@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Reads frequency divisors from a tensor of dims/2 floats. */
+/* Reads frequency divisors from a tensor of dims / 2 floats. */
 static dop_status
 read_factors(dop_gi *gi, const char *name, uint32_t n, const double **out)
 {
@@ -77,7 +77,7 @@ read_longrope(dop_gi *gi, dop_rope *r)
         st = read_factors(gi, "rope_factors_long.weight", r->dims / 2, &r->long_factors);
     if (st != DOP_OK || !r->short_factors || !r->long_factors)
         return st;
-    /* Where no factor is stated, cosines and sines are not scaled. */
+    /* Without stated factor, cosines and sines are not scaled. */
     r->scaling = DOP_ROPE_LONGROPE;
     r->n_factors = r->dims / 2;
     r->attention_factor = r->attention_times;
@@ -85,8 +85,8 @@ read_longrope(dop_gi *gi, dop_rope *r)
     return DOP_OK;
 }
 
-/* head_dim of the first attention layer that slides or does not (`slides`; `any`: either); without such a layer, of the first
- * attention layer. */
+/* Returns head_dim of the first attention layer with (`slides`) or without a sliding window (`any`: either); if none, of the
+ * first attention layer. */
 static uint32_t
 head_dim_of(const dop_gi *gi, bool any, bool slides)
 {
@@ -111,8 +111,8 @@ read_dims(const dop_gi *gi, const dop_fact_key *fact, uint32_t otherwise, uint32
     return DOP_OK;
 }
 
-/* Multimodal rotary embedding: reads how many pairs turn by each of a row's three positions.  Qwen 3's models have the pairs of rows and
- * columns between those of time. */
+/* Multimodal RoPE: reads the number of pairs that rotate by each of a row's three positions. In Qwen 3 models, row and column
+ * pairs are interleaved with time pairs. */
 static dop_status
 read_sections(const dop_gi *gi, dop_rope *r)
 {
@@ -147,14 +147,14 @@ read_rope(dop_gi *gi)
     DOP_RETURN_IF_ERROR(dop_gi_size(gi, DOP_GGUF(rope_ctx), 0, a->ctx_train, &r->original_ctx));
     DOP_RETURN_IF_ERROR(dop_gi_number(gi, DOP_GGUF(beta_fast), 32, &r->beta_fast));
     DOP_RETURN_IF_ERROR(dop_gi_number(gi, DOP_GGUF(beta_slow), 1, &r->beta_slow));
-    /* for longrope it is the whole factor */
+    /* for longrope this is the entire factor */
     DOP_RETURN_IF_ERROR(dop_gi_number(gi, DOP_GGUF(rope_attention), 1, &r->attention_times));
     DOP_RETURN_IF_ERROR(read_longrope(gi, r));
     if (r->scaling == DOP_ROPE_LONGROPE && !r->n_factors)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
                            "longrope needs the tensors rope_factors_short.weight and rope_factors_long.weight");
     if (!r->n_factors) {
-        /* Llama 3: the divisors express the scaling */
+        /* Llama 3: the divisors contain the scaling */
         DOP_RETURN_IF_ERROR(read_factors(gi, "rope_freqs.weight", r->dims / 2, &r->short_factors));
         r->n_factors = r->short_factors ? r->dims / 2 : 0;
     }
@@ -162,8 +162,8 @@ read_rope(dop_gi *gi)
     return DOP_OK;
 }
 
-/* Mistral's families: reads the temperature of queries (dop_temper).  mscale and mscale_all_dim are equal, so that YaRN leaves cosines
- * and sines unscaled; for latent attention, dop_gi_latent_rope() reads them. */
+/* Mistral's families: reads the query temperature (dop_temper). mscale and mscale_all_dim are equal, so that YaRN leaves cosines
+ * and sines unscaled. For latent attention, dop_gi_latent_rope() reads them. */
 static dop_status
 read_temper(dop_gi *gi)
 {
@@ -182,7 +182,7 @@ read_temper(dop_gi *gi)
     return DOP_OK;
 }
 
-/* Gemma 3 and 4: reads the rotary embedding of sliding layers, which has its own base and no scaling. */
+/* Gemma 3 and 4: reads the RoPE of sliding layers, which has its own base and no scaling. */
 static dop_status
 read_local_rope(dop_gi *gi)
 {
@@ -193,7 +193,7 @@ read_local_rope(dop_gi *gi)
     for (uint32_t i = 0; i < a->n_layers; i++)
         a->layers[i].mixers[0].attn.rope = gi->slides[i] ? 1 : 0;
     const bool one =
-        gi->family->flags & DOP_FAM_ONE_BASE; /* what is not stated for sliding layers is as in the full ones */
+        gi->family->flags & DOP_FAM_ONE_BASE; /* unstated facts of sliding layers equal those of full layers */
     DOP_RETURN_IF_ERROR(read_dims(gi, DOP_GGUF(rotated_sliding), one ? a->ropes[0].dims : head_dim_of(gi, false, true),
                                   &a->ropes[1].dims));
     return dop_gi_number(gi, DOP_GGUF(theta_sliding), one ? a->ropes[0].theta : 1e4, &a->ropes[1].theta);

@@ -9,8 +9,8 @@
 
 typedef enum kind { MATRIX, NORM, TABLE, CONV } kind;
 
-/* Tensors of the encoder: the weight's canonical name without "v." (vision.h), and the name in files; a '#' is the number of a layer.
- * bias: the tensor has one. */
+/* Tensors of the encoder: canonical name without "v." (vision.h), and name in files; '#' is a layer's number. bias: the tensor
+ * has a bias. */
 static const struct {
     const char *role;
     kind kind;
@@ -35,7 +35,7 @@ enum { TAPS = 3 };
 typedef struct reader {
     dop_hf *hf;
     const dop_st_set *set;
-    const char *prefix; /* of the tensors' names */
+    const char *prefix; /* prefix of tensor names */
     dop_vision_model *m;
 } reader;
 
@@ -90,7 +90,7 @@ name_of(const char *name, uint32_t number, char *out, size_t size)
         snprintf(out, size, "%s", name);
 }
 
-/* The values of a convolution [outs, columns, taps] as the rows of a matrix [outs, taps * columns], by which windows are multiplied. */
+/* Transposes a convolution [outs, columns, taps] to matrix rows [outs, taps * columns], which multiply windows. */
 static const uint8_t *
 turned(dop_arena *arena, const dop_st_tensor *t)
 {
@@ -104,7 +104,7 @@ turned(dop_arena *arena, const dop_st_tensor *t)
     return to;
 }
 
-/* The shape that the facts call for; returns the rank. */
+/* Gets the required shape of tensor i; returns the rank. */
 static uint32_t
 shape_of(const reader *r, size_t i, uint64_t out[3])
 {
@@ -116,7 +116,7 @@ shape_of(const reader *r, size_t i, uint64_t out[3])
     return tensors[i].kind == NORM ? 1 : tensors[i].kind == CONV ? 3 : 2;
 }
 
-/* Adds the tensor as a weight; rank 1: its bias, or the values of a norm. */
+/* Adds the tensor as a weight; rank 1: its bias, or a norm's vector. */
 static dop_status
 add(const reader *r, const char *role, const char *suffix, uint32_t number, const dop_st_tensor *t, bool conv)
 {
@@ -136,7 +136,7 @@ add(const reader *r, const char *role, const char *suffix, uint32_t number, cons
                     .cols = (uint32_t)cols,
                     .data = conv ? turned(hf->arena, t) : t->data,
                     .source = t->name};
-    (void)dop_type_row_bytes(type, cols, &w.row_stride); /* the tensor has these bytes */
+    (void)dop_type_row_bytes(type, cols, &w.row_stride); /* cannot overflow: the tensor has these bytes */
     if (!w.name || !w.data)
         return DOP_NO_MEMORY(hf->diag);
     return dop_weights_add(&r->m->weights, &w, hf->arena, hf->diag);
@@ -208,7 +208,7 @@ dop_hf_suppressed(dop_hf *hf, uint32_t **out_ids)
         for (size_t k = 0; k < json_array_size(lists[i]); k++) {
             const json_t *v = json_array_get(lists[i], k);
             const json_int_t id = json_is_integer(v) ? json_integer_value(v) : -1;
-            if (id >= 0 && id < hf->model->arch.vocab) { /* -1 stands for what a tokenizer would list */
+            if (id >= 0 && id < hf->model->arch.vocab) { /* -1 stands for the tokens that a tokenizer would list */
                 ids[n++] = (uint32_t)id;
                 ids[i]++;
             }

@@ -1,23 +1,25 @@
-/* Matrices of codes with scales beside them, told by their tensors: a linear layer NAME of `in` inputs and `out` outputs has
+/* Quantized matrices of codes with separate scales, recognized by their tensors. Tensors of a linear layer NAME with `in` inputs and
+ * `out` outputs:
  *
- *   NAME.weight F8_E4M3 [out, in]        NAME.weight_scale_inv (DeepSeek, Qwen), or NAME.weight_scale (compressed-tensors, FBGEMM,
- *                                        modelopt): by which codes are multiplied either way
+ *   NAME.weight F8_E4M3 [out, in]        NAME.weight_scale_inv (DeepSeek, Qwen) or NAME.weight_scale (compressed-tensors, FBGEMM,
+ *                                        modelopt): factor on the codes in both cases
  *   NAME.weight I8 [out, in]             NAME.weight_scale (compressed-tensors, int-quantized)
- *   NAME.weight_packed I32 [out, in / 8 or in / 4]   words of four or eight bits, the first in the lowest ones, the middle added;
+ *   NAME.weight_packed I32 [out, in / 8 or in / 4]   4-bit or 8-bit values per word, the first in the lowest bits, with the middle
+ *   added;
  *                                        NAME.weight_scale, NAME.weight_zero_point [out / 8, groups] (pack-quantized)
  *   NAME.weight or NAME.weight_packed U8 [out, in / 2]   e2m1, the first of two in the low nibble; NAME.weight_scale F8_E4M3
- *                                        [out, in / 16]; NAME.weight_scale_2 by which they are multiplied (modelopt), or
- *                                        NAME.weight_global_scale by which they are divided (nvfp4-pack-quantized)
+ *                                        [out, in / 16]; scales are multiplied by NAME.weight_scale_2 (modelopt), or divided by
+ *                                        NAME.weight_global_scale (nvfp4-pack-quantized)
  *
  *   NAME.weight or NAME.weight_packed U8 [out, in / 2], NAME.weight_scale U8 or F8_E8M0 [out, in / 32]: MXFP4 (Quark,
  *                                        mxfp4-pack-quantized)
- *   NAME._weight_qdata, NAME._weight_scale, NAME._weight_zero_point   torchao: F8_E4M3 as NAME.weight, or bytes of 8 bits or fewer (flat.c
- *                                        has its other forms)
+ *   NAME._weight_qdata, NAME._weight_scale, NAME._weight_zero_point   torchao: F8_E4M3 as above, or bytes of 8 bits or fewer
+ *                                        (flat.c has its other forms)
  *
- *   NAME F8_E4M3 [experts, out, in], with NAME_scale_inv or NAME_scale, whose first axis is that of experts
+ *   NAME F8_E4M3 [experts, out, in], with NAME_scale_inv or NAME_scale, with experts as first axis
  *
- * Scales are one for the tensor ([] or [1]), one for each output ([out] or [out, 1]), or one for each tile, whose size is
- * weight_block_size of quantization_config, or 128 x 128, or follows from their number; or exponents, as bytes, of tiles.
+ * There is one scale for the tensor ([] or [1]), one per output ([out] or [out, 1]), or one per tile. The tile size is weight_block_size
+ * of quantization_config, or 128 x 128, or follows from the number of scales. Tile scales may also be exponent bytes.
  * Sources: https://docs.vllm.ai (compressed-tensors, Quark), the model cards of DeepSeek-V3 and Qwen3-FP8, NVIDIA's modelopt, torchao's
  * prototype/safetensors/safetensors_support.py, OCP's Microscaling Formats (MX) specification. */
 #include "frontend/hf/codes.h"
@@ -39,8 +41,7 @@ typedef struct matrix {
     const dop_st_tensor *codes, *scales, *zeros;
 } matrix;
 
-/* The size of a tile along an axis of `n` values that has `tiles` tiles; asked: the size that the configuration states, or 0.
- * Returns 0 where no size fits. */
+/* Returns the tile size along an axis of `n` values with `tiles` tiles; 0: none fits. asked: the configured size, or 0. */
 static uint32_t
 tile_size(uint64_t n, uint64_t tiles, uint32_t asked)
 {
@@ -53,7 +54,7 @@ tile_size(uint64_t n, uint64_t tiles, uint32_t asked)
     return tiles && n % tiles == 0 ? (uint32_t)(n / tiles) : 0;
 }
 
-/* Reads weight_block_size [rows, columns] of quantization_config; zeros: it is not stated. */
+/* Reads weight_block_size [rows, columns] of quantization_config; zeros if absent. */
 static void
 read_tile(const dop_hf *hf, uint32_t out[2])
 {
@@ -64,14 +65,14 @@ read_tile(const dop_hf *hf, uint32_t out[2])
     }
 }
 
-/* Are the scales exponents, one byte each (E8M0)? */
+/* True if the scales are exponent bytes (E8M0). */
 static bool
 is_exponents(const dop_st_tensor *t)
 {
     return dop_st_is(t, "F8_E8M0") || dop_st_is(t, "U8");
 }
 
-/* Sets the size of tiles and their number in a row of tiles, by the shape of the scales. */
+/* Sets tile size and tiles per row from the shape of the scales. */
 static dop_status
 read_scales(const matrix *m, dop_code_parts *p)
 {
@@ -98,7 +99,7 @@ read_scales(const matrix *m, dop_code_parts *p)
     return DOP_OK;
 }
 
-/* Checks that all scales fit f16, in which blocks hold them. */
+/* Checks that all scales fit f16, the scale type of blocks. */
 static dop_status
 check_halves(const matrix *m)
 {
@@ -108,7 +109,7 @@ check_halves(const matrix *m)
         float v;
         dop_decode_row(dop_hf_type(t), t->data + i * size, 1, &v);
         const float h = dop_f16_to_f32(dop_f32_to_f16(v));
-        if (!(fabsf(h - v) <= fabsf(v) / 512)) /* not for infinities and NaN either */
+        if (!(fabsf(h - v) <= fabsf(v) / 512)) /* negated, so that infinities and NaN fail, too */
             return DOP_FAIL_IN(m->hf->diag, DOP_E_INPUT, t->file, "tensor %s: the scale %g does not fit f16", t->name,
                                (double)v);
     }
@@ -133,7 +134,7 @@ check_tiles(const matrix *m, const dop_code_parts *p, uint32_t block)
                              m->scales->name, p->tile_cols, block);
 }
 
-/* Notes once what becomes of matrices; `text` is static. */
+/* Adds a note about converted matrices, once per text. `text` must be static. */
 static dop_status
 note(const matrix *m, const char *text)
 {
@@ -156,7 +157,7 @@ read_fp8(const matrix *m, dop_code_parts *p, dop_type *type)
         m, "matrices of 8 bits with scales of fewer than 128 values (MXFP8) become bf16, almost twice their bytes");
 }
 
-/* Reads zero points that are signed bytes, one for each scale, which count only where one is not zero. */
+/* Reads zero points that are signed bytes, one per scale. They are kept only if one is not zero. */
 static dop_status
 read_zero_bytes(const matrix *m, dop_code_parts *p)
 {
@@ -169,7 +170,7 @@ read_zero_bytes(const matrix *m, dop_code_parts *p)
     return DOP_OK;
 }
 
-/* Do all codes of a matrix of bytes fit 4 bits? */
+/* True if all codes of a byte matrix fit 4 bits. */
 static bool
 fits_4_bits(const matrix *m)
 {
@@ -179,7 +180,7 @@ fits_4_bits(const matrix *m)
     return i == m->codes->bytes;
 }
 
-/* The group of each input, where a file states one; NULL: groups consist of neighbouring inputs. */
+/* Reads the group number of each input, if stated; NULL: groups are adjacent inputs. */
 static dop_status
 read_order(const matrix *m, dop_code_parts *p)
 {
@@ -191,7 +192,7 @@ read_order(const matrix *m, dop_code_parts *p)
     for (uint32_t i = 0; i < m->inputs; i++) {
         const uint32_t of = dop_word_at(t->data, i);
         if (of == UINT32_MAX)
-            /* compressed-tensors' first value: no order was stored */
+            /* compressed-tensors initializes it to -1: no order was stored */
             return p->order = NULL, DOP_OK;
         if (of >= p->tiles)
             return dop_st_refuse(t, "names a group that is not there", m->hf->diag);
@@ -201,7 +202,7 @@ read_order(const matrix *m, dop_code_parts *p)
     return DOP_OK;
 }
 
-/* Reads integers: bits 4 or 8: packed in words; 0: signed bytes. */
+/* Reads integers of 4 or 8 bits, packed in words; bits 0: signed bytes. */
 static dop_status
 read_integers(const matrix *m, uint32_t bits, dop_code_parts *p, dop_type *type)
 {
@@ -244,7 +245,7 @@ read_integers(const matrix *m, uint32_t bits, dop_code_parts *p, dop_type *type)
     return check_halves(m);
 }
 
-/* MXFP4: blocks of 32 values in the order of the file, and an exponent for each. */
+/* MXFP4: blocks of 32 values in file order, with an exponent per block. */
 static dop_status
 read_mxfp4(const matrix *m, const dop_rows *rows, dop_weight *w)
 {
@@ -303,7 +304,7 @@ read_nvfp4(const matrix *m, dop_code_parts *p, dop_type *type)
     return DOP_OK;
 }
 
-/* The matrix of expert e in a tensor that has all experts, as a tensor of its own. */
+/* Returns the matrix of expert e of a tensor with all experts, as a separate tensor. */
 static dop_st_tensor
 expert_of(const dop_st_tensor *t, uint32_t e)
 {
@@ -336,7 +337,8 @@ dop_hf_expert_codes(dop_hf *hf, const dop_st_set *set, const char *name, const d
         return DOP_NO_MEMORY(hf->diag);
     if (!scales)
         scales = dop_st_take_part(m.set, m.name, "_scale");
-    (void)dop_st_take_part(m.set, m.name, "_input_scale"); /* scale of activations, which are not quantized here */
+    /* scale of activations; unused, because activations are not quantized here */
+    (void)dop_st_take_part(m.set, m.name, "_input_scale");
     if (!scales)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, set->path, "tensor %s_scale_inv is missing", name);
     DOP_RETURN_IF_ERROR(dop_st_check_shape(codes, 3, shape, hf->diag));
@@ -361,7 +363,7 @@ dop_hf_expert_codes(dop_hf *hf, const dop_st_set *set, const char *name, const d
     return DOP_OK;
 }
 
-/* The name of one of the tensors that torchao makes of the tensor `name`; false: it makes none of it. */
+/* Writes the name of one of the tensors that torchao makes of the tensor `name`; false: not such a tensor. */
 static bool
 torchao_name(const char *name, const char *part, char out[300])
 {
@@ -383,7 +385,7 @@ dop_hf_has_codes(const dop_st_set *set, const char *name)
     return dop_st_find(set, other) || (torchao_name(name, "_qdata", other) && dop_st_find(set, other));
 }
 
-/* The first of some tensors of a matrix that the file has; NULL: none. */
+/* Takes the first of several tensors of a matrix that exists; NULL: none. */
 static const dop_st_tensor *
 take_first(const matrix *m, const char *const *parts, size_t n)
 {
@@ -393,7 +395,7 @@ take_first(const matrix *m, const char *const *parts, size_t n)
     return t;
 }
 
-/* Takes the tensors of a matrix, and those that are not read: scales of activations, which are not quantized here. */
+/* Takes the tensors of a matrix. Also marks the scales of activations, which are not quantized here, as used. */
 static dop_status
 take_tensors(matrix *m)
 {

@@ -9,15 +9,16 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A field of the drafter: of config.json's outermost object, or of its eagle_config. */
+/* Returns the object that has a field of the drafter: the outermost one of config.json, or its eagle_config. */
 static const dop_json *
 holder(const dop_hf *hf, const dop_json *own, const char *key)
 {
     return own->object && dop_json_has(own, key) ? own : &hf->top;
 }
 
-/* Reads which streams of the model it is given.  Numbers say before which layer a stream is; files whose first number is 1 say behind
- * which layer it is, as nothing drafts from the first layer's input: the programs that wrote them disagree. */
+/* Reads the model streams that the drafter reads. Numbers are layers whose input stream is meant. In files whose first number
+ * is 1 they are layers whose result is meant, because no drafter reads the first layer's input and writers of such files
+ * disagree. */
 static dop_status
 read_streams(const dop_hf *hf, const dop_json *own, dop_eagle *e)
 {

@@ -13,7 +13,7 @@ number(const dop_hf *hf, const char *key, uint32_t max, uint32_t otherwise, uint
     *out = otherwise;
     if (!key)
         return DOP_OK;
-    /* HunYuan: a number, or a list with a number for each layer, all of which must be equal. */
+    /* HunYuan: a number, or a list with a number per layer, which must all be equal. */
     const json_t *list = dop_json_get(&hf->cfg, key);
     if (json_array_size(list) > 0) {
         for (size_t i = 0; i < json_array_size(list); i++)
@@ -22,7 +22,7 @@ number(const dop_hf *hf, const char *key, uint32_t max, uint32_t otherwise, uint
                 return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
                                    "%s%s differs between layers, which is not supported", hf->cfg.where, key);
         const json_int_t v = json_integer_value(json_array_get(list, 0));
-        *out = v >= 0 && v <= max ? (uint32_t)v : max + 1; /* which dop_arch_check() refuses */
+        *out = v >= 0 && v <= max ? (uint32_t)v : max + 1; /* out of range: dop_arch_check() fails */
         return DOP_OK;
     }
     return otherwise == UINT32_MAX ? dop_json_u32(&hf->cfg, key, 1, max, out)
@@ -41,7 +41,7 @@ read_sizes(const dop_hf *hf, const dop_expert_keys *k, dop_experts *x)
         DOP_RETURN_IF_ERROR(number(hf, k->shared_width, DOP_MAX_WIDTH, k->shared_otherwise, &x->shared_width));
     if (k->shared_n) {
         DOP_RETURN_IF_ERROR(number(hf, k->shared_n, DOP_MAX_EXPERTS, k->shared_otherwise, &shared));
-        x->shared_width = shared * x->width; /* at most 2^32 - 2^20: dop_arch_check() refuses what is too large */
+        x->shared_width = shared * x->width; /* at most 2^32 - 2^20; dop_arch_check() rejects excessive sizes */
     }
     return DOP_OK;
 }
@@ -90,7 +90,7 @@ read_choice(const dop_hf *hf, const dop_expert_keys *k, dop_experts *x)
     return st;
 }
 
-/* Sets has[] of the layers in a list of the file to `mark`. */
+/* Sets has[] to `mark` for the layers in a list of the file. */
 static dop_status
 mark_layers(const dop_hf *hf, const char *key, bool mark, bool *has)
 {
@@ -111,7 +111,7 @@ mark_layers(const dop_hf *hf, const char *key, bool mark, bool *has)
     return DOP_OK;
 }
 
-/* Finds which layers have experts. */
+/* Finds the layers with experts. */
 static dop_status
 find_layers(const dop_hf *hf, const dop_expert_keys *k, bool *has)
 {
@@ -136,7 +136,7 @@ find_layers(const dop_hf *hf, const dop_expert_keys *k, bool *has)
     if (types && json_array_size(types) != n)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%smlp_layer_types is not a list of %u entries",
                            hf->cfg.where, n);
-    const json_t *flags = dop_json_get(&hf->cfg, "moe_layer_freq"); /* elsewhere a number, which is 1 */
+    const json_t *flags = dop_json_get(&hf->cfg, "moe_layer_freq"); /* elsewhere it is the number 1 */
     if (!types && json_is_array(flags) && json_array_size(flags) != n)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%smoe_layer_freq is not a list of %u entries",
                            hf->cfg.where, n);

@@ -1,20 +1,20 @@
-/* Matrices as further quantizers write them.  A linear layer NAME of `in` inputs and `out` outputs has
+/* Matrices of further quantizers. Tensors of a linear layer NAME with `in` inputs and `out` outputs:
  *
- *   AWQ (version gemv):  NAME.qweight I32 [out, in / 8] words of eight inputs, NAME.scales F16 [out, 8 n], NAME.qzeros I32 [out, n]
- *       words of eight groups; n is what the groups fill, rounded up to 2 words for groups of 64 and to 4 for groups of 32
- *   bitsandbytes, 4 bits: NAME.weight U8 [out * in / 2, 1], NAME.weight.quant_map F32 [16], NAME.weight.absmax: F32 of each block, or U8
- *       with NAME.weight.nested_quant_map F32 [256] and NAME.weight.nested_absmax F32 of each block of blocks, and
+ *   AWQ (version gemv): NAME.qweight I32 [out, in / 8] words of eight inputs, NAME.scales F16 [out, 8 n], NAME.qzeros I32 [out, n]
+ *       words of eight groups; n: words needed for the groups, rounded up to 2 for groups of 64 and to 4 for groups of 32
+ *   bitsandbytes, 4 bits: NAME.weight U8 [out * in / 2, 1], NAME.weight.quant_map F32 [16], NAME.weight.absmax: F32 per block, or U8
+ *       with NAME.weight.nested_quant_map F32 [256] and NAME.weight.nested_absmax F32 per block of blocks, and
  *       NAME.weight.quant_state.bitsandbytes__nf4 (or fp4), JSON as bytes: blocksize, shape, nested_blocksize, nested_offset
- *   bitsandbytes, 8 bits: NAME.weight I8 [out, in], NAME.SCB F32 [out], the largest magnitudes, which 127 stands for;
- *       NAME.weight_format, 0 where rows lie as they are
- *   HQQ: NAME.W_q U8, of 4 bits two in a byte; NAME.scale, NAME.zero of each group; and what NAME was made with (nbits, group_size,
- *       axis, shape, ...), which quantization_config states where these are missing
- *   MLX: NAME.weight U32 [out, in * bits / 32], which are a stream of bits, NAME.scales and NAME.biases [out, in / group]: a value is
- *       code * scale + bias; of experts, three axes
- *   torchao, 4 bits: NAME._weight_qdata I8 or U8 [out, in / 2], two of -8 to 7 in a byte, the first in the low nibble, with
- *       NAME._weight_scale and NAME._weight_zero_point [groups, out]: a value is code * scale + zero point (Int4Tensor); or
+ *   bitsandbytes, 8 bits: NAME.weight I8 [out, in], NAME.SCB F32 [out]: the largest magnitude per output, coded as 127;
+ *       NAME.weight_format, 0 for row-major
+ *   HQQ: NAME.W_q U8, two 4-bit codes per byte; NAME.scale, NAME.zero per group; and parameters (nbits, group_size, axis, shape, ...),
+ *       from quantization_config if missing
+ *   MLX: NAME.weight U32 [out, in * bits / 32], a bit stream, NAME.scales and NAME.biases [out, in / group]: value =
+ *       code * scale + bias; three axes for experts
+ *   torchao, 4 bits: NAME._weight_qdata I8 or U8 [out, in / 2], two of -8 to 7 per byte, the first in the low nibble, with
+ *       NAME._weight_scale and NAME._weight_zero_point [groups, out]: value = code * scale + zero point (Int4Tensor); or
  *       NAME._weight_qdata I32 [out / 8, in / (16 n), 32, n / 2], codes of 0 to 15 in the order of matrix units, with
- *       NAME._weight_scale_and_zero [groups, out, 2]: a value is (code - 8) * scale + zero (Int4TilePackedTo4dTensor, padded)
+ *       NAME._weight_scale_and_zero [groups, out, 2]: value = (code - 8) * scale + zero (Int4TilePackedTo4dTensor, padded)
  *
  * Sources: AutoAWQ, awq/modules/linear/gemv.py; bitsandbytes, functional.py (QuantState.as_dict); HQQ, hqq/core/quantize.py; MLX,
  * mlx.core.quantize; torchao, quantization/quantize_/workflows/int4, and PyTorch's _convert_weight_to_int4pack. */
@@ -44,7 +44,7 @@ missing(const matrix *m, const char *part)
     return DOP_FAIL_IN(m->hf->diag, DOP_E_INPUT, m->set->path, "tensor %s%s is missing", m->name, part);
 }
 
-/* Does a tensor have n values of a type, in any shape? */
+/* True if a tensor has n values of a type, in any shape. */
 static bool
 has(const dop_st_tensor *t, const char *dtype, uint64_t n)
 {
@@ -64,7 +64,7 @@ check_finite(const matrix *m, const dop_st_tensor *t)
     return DOP_OK;
 }
 
-/* Would f16 hold all values, times a factor, but for their last bits? */
+/* True if f16 represents all values, times a factor, up to rounding of the last bits. */
 static bool
 fits_half(const dop_st_tensor *t, float factor)
 {
@@ -91,7 +91,7 @@ note(const matrix *m, const char *what, const char *cost)
     return dop_checkpoint_note(m->hf->model, text, m->hf->diag);
 }
 
-/* Makes w a weight that is stored as p, which is copied. */
+/* Sets w to a weight stored as p, which is copied. */
 static dop_status
 finish(const matrix *m, const dop_code_parts *p, const char *source, dop_weight *w)
 {
@@ -160,7 +160,7 @@ dop_hf_awq_gemv(dop_hf *hf, const dop_st_set *set, const char *name, uint64_t ou
 
 /* ---- bitsandbytes ------------------------------------------------------------------------------------------------------ */
 
-/* A positive integer under a key of the quantization state; 0: there is none. */
+/* Returns a positive integer of the quantization state; 0: none. */
 static uint64_t
 number_of(const json_t *state, const char *key)
 {
@@ -274,14 +274,14 @@ read_bytes(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **s
 
 /* ---- HQQ --------------------------------------------------------------------------------------------------------------- */
 
-/* A number of HQQ's metadata, from a tensor beside the matrix, or else from quantization_config. */
+/* Returns a number of HQQ's metadata, from a tensor next to the matrix, otherwise from quantization_config. */
 static json_int_t
 hqq_number(const matrix *m, const char *key, json_int_t otherwise)
 {
     const dop_st_tensor *t = dop_st_take_part(m->set, m->name, key);
     if (t && (dop_st_is(t, "I32") || dop_st_is(t, "I64") || dop_st_is(t, "U8"))) {
         json_int_t v = 0;
-        for (uint64_t i = 0; i < t->bytes && i < 4; i++) /* little-endian; not negative where it makes sense */
+        for (uint64_t i = 0; i < t->bytes && i < 4; i++) /* little-endian; valid values are not negative */
             v |= (json_int_t)t->data[i] << (8 * i);
         return v;
     }
@@ -301,7 +301,7 @@ check_groups(const matrix *m, const dop_st_tensor *t, uint64_t groups)
     return check_finite(m, t);
 }
 
-/* The parts of codes whose groups have a scale and a zero, or a summand, each. */
+/* Fills the parts of codes whose groups have a scale and a zero (or a summand) each. */
 static dop_status
 take_groups(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const dop_st_tensor *codes,
             const dop_st_tensor *scales, const dop_st_tensor *zeros)
@@ -339,7 +339,7 @@ read_hqq(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **sou
                      axis = hqq_number(m, "axis", 1);
     const uint64_t n = m->outputs * m->inputs;
     for (size_t i = 0; i < sizeof unread / sizeof *unread;
-         i++) /* tensors that repeat what the shapes of the others say */
+         i++) /* tensors that repeat information of other tensors' shapes */
         (void)dop_st_take_part(m->set, m->name, unread[i]);
     *source = codes->name;
     if (!scales || !zeros)
@@ -371,8 +371,8 @@ read_hqq(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **sou
 
 /* ---- MLX --------------------------------------------------------------------------------------------------------------- */
 
-/* mlx-lm has the matrices of all experts in one tensor, "mlp.switch_mlp.up_proj.weight" for "mlp.experts.3.up_proj.weight": its name up
- * to the last point, and the number of the expert; false: `name` is of no expert. */
+/* mlx-lm stacks the matrices of all experts in one tensor, "mlp.switch_mlp.up_proj.weight" for "mlp.experts.3.up_proj.weight".
+ * Writes its name up to the last dot, and the expert's number; false: `name` is not of an expert. */
 static bool
 of_all_experts(const char *name, char out[300], uint32_t *out_expert)
 {
@@ -387,7 +387,7 @@ of_all_experts(const char *name, char out[300], uint32_t *out_expert)
     return true;
 }
 
-/* A part of a matrix, which may lie in a tensor of all experts; false: it is missing. */
+/* Takes a tensor of a matrix, which may be part of a tensor with all experts; false: missing. */
 static bool
 take_mlx(const matrix *m, const char *part, dop_st_tensor *out)
 {
@@ -442,7 +442,7 @@ read_mlx(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **sou
     return bits == 8 ? note(m, "8 bits (MLX)", "almost twice") : note(m, "MLX in these sizes", "more than twice");
 }
 
-/* Is a matrix quantized by MLX? */
+/* True if a matrix is quantized by MLX. */
 static bool
 has_mlx(const dop_hf *hf, const dop_st_set *set, const char *name)
 {
@@ -462,7 +462,7 @@ has_mlx(const dop_hf *hf, const dop_st_set *set, const char *name)
 
 /* ---- torchao ----------------------------------------------------------------------------------------------------------- */
 
-/* Reads sizes of a matrix in tiles, which is padded. */
+/* Reads the sizes of a matrix stored in tiles, which is padded. */
 static dop_status
 read_tiles(const matrix *m, const dop_st_tensor *codes, const dop_st_tensor *scales, dop_flat_parts *f)
 {
@@ -535,7 +535,7 @@ read_torchao(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char *
     return note(m, "4 bits (torchao) whose scales do not fit f16", "almost 4 times");
 }
 
-/* Is a matrix one of 4 bits by torchao? */
+/* True if a matrix is quantized to 4 bits by torchao. */
 static bool
 has_torchao(const dop_st_set *set, const char *name)
 {

@@ -1,7 +1,7 @@
-/* GGML files of models of speech (whisper.cpp): their sizes as the config.json that Hugging Face's directory of the model would have, and
- * their tensors under the names there.
+/* GGML files of speech models (whisper.cpp). Presents their sizes as the config.json of the model's Hugging Face directory, and their
+ * tensors under the names used there.
  *
- * The file's mel filters are not read, because they are those that features are made with (media/audio). */
+ * The file's mel filters are not read, because they equal the built-in ones (media/audio). */
 #include "base/format/ggml.h"
 #include "frontend/hf/ggml.h"
 #include "frontend/hf/hf.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Names of tensors in GGML files and in directories; a '#' is the number of a layer.  Behind each name stands ".weight" or ".bias". */
+/* Tensor names in GGML files and in directories, without ".weight" or ".bias"; '#' is a layer's number. */
 static const struct {
     const char *ggml, *hf;
 } names[] = {
@@ -45,7 +45,7 @@ static const struct {
     {"decoder.blocks.#.mlp.2", "model.decoder.layers.#.fc2"},
 };
 
-/* Is `name` the pattern, of which '#' is a number?  *out_rest is what stands behind it. */
+/* True if `name` matches the pattern, in which '#' is a number. *out_rest: the rest of the name. */
 static bool
 fits(const char *pattern, const char *name, unsigned *out_number, const char **out_rest)
 {
@@ -67,7 +67,7 @@ fits(const char *pattern, const char *name, unsigned *out_number, const char **o
     return !*name || strcmp(name, ".weight") == 0 || strcmp(name, ".bias") == 0;
 }
 
-/* The name in a directory; NULL: the tensor is of nothing that is known, and keeps its name. */
+/* Returns the name in a directory; NULL: unknown tensor, which keeps its name. */
 static const char *
 hf_name(dop_arena *arena, const char *name)
 {
@@ -83,7 +83,7 @@ hf_name(dop_arena *arena, const char *name)
     return name;
 }
 
-/* How types are spelled in a set of tensors: as in safetensors files, and blocks by their own names. */
+/* Returns the spelling of a type in a set of tensors: as in safetensors files, or the block type's own name. */
 static const char *
 dtype_of(uint32_t number)
 {
@@ -121,7 +121,7 @@ list_tensors(const dop_ggml *g, dop_hf *hf, dop_st_set *set)
                               .bytes = t->bytes};
         if (!to->name)
             return DOP_NO_MEMORY(hf->diag);
-        /* Biases of convolutions have an axis of length 1, over which positions repeat them. */
+        /* Biases of convolutions have an additional axis of length 1, which is dropped. */
         const uint32_t first = t->n_dims == 2 && t->dims[0] == 1 ? 1 : 0;
         for (uint32_t k = t->n_dims; k-- > first;)
             to->shape[to->rank++] = t->dims[k];
@@ -133,7 +133,7 @@ list_tensors(const dop_ggml *g, dop_hf *hf, dop_st_set *set)
     return DOP_OK;
 }
 
-/* The width of the first feed-forward part of encoder or decoder, which only its tensor says. */
+/* Returns the width of the first feed-forward part of encoder or decoder, from its tensor. */
 static json_int_t
 ffn_of(const dop_st_set *set, const char *part)
 {
@@ -143,7 +143,7 @@ ffn_of(const dop_st_set *set, const char *part)
     return t && t->rank == 2 ? (json_int_t)t->shape[0] : 0;
 }
 
-/* The sizes as config.json has them; a new reference. */
+/* Returns the sizes as a config.json object, a new reference. */
 static json_t *
 config_of(const dop_ggml *g, const dop_st_set *set)
 {

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST = 1 << 24 }; /* largest number that is read; dop_image_processor_check() has the bounds */
+enum { MOST = 1 << 24 }; /* largest accepted number; dop_image_processor_check() checks actual bounds */
 
-/* Reads a number, or the member `edge` of an object; `otherwise` where there is neither. */
+/* Reads a number, or the member `edge` of an object; default: `otherwise`. */
 static dop_status
 number_or_edge(const dop_json *j, const char *key, const char *edge, uint32_t otherwise, uint32_t *out)
 {
@@ -34,7 +34,8 @@ read_colors(const dop_json *j, const char *key, const float *otherwise, float ou
     return DOP_OK;
 }
 
-/* What `size` means: a number of pixels for each edge, or for the shorter or the longer one; with DOP_IMAGE_PIXELS all pixels. */
+/* Reads `size`: pixels of each edge, or of the shorter or longer edge; for DOP_IMAGE_PIXELS the total number of
+ * pixels. */
 static dop_status
 read_size(const dop_json *j, dop_image_processor *p)
 {
@@ -56,7 +57,7 @@ read_size(const dop_json *j, dop_image_processor *p)
             st = dop_json_u64(low, least, 0, UINT32_MAX, &p->min_pixels);
         if (st == DOP_OK && dop_json_has(high, most))
             st = dop_json_u64(high, most, 1, UINT32_MAX, &p->max_pixels);
-        /* Published models allow more pixels than any device takes at once; larger pictures are scaled down. */
+        /* Published models allow more pixels than any device can process at once; larger pictures are scaled down. */
         if (p->max_pixels > DOP_PICTURE_MAX_PIXELS / p->frames)
             p->max_pixels = DOP_PICTURE_MAX_PIXELS / p->frames;
         return st;
@@ -78,7 +79,7 @@ read_size(const dop_json *j, dop_image_processor *p)
     return st;
 }
 
-/* LFM2-VL's tiles. */
+/* Reads the bounds of LFM2-VL's tile grid. */
 static dop_status
 read_grid(const dop_json *j, dop_image_processor *p)
 {
@@ -144,7 +145,7 @@ read_switches(const dop_json *j, dop_image_processor *p)
     return DOP_OK;
 }
 
-/* Reads a patch size: a number, or a list of equal numbers, as some files have it. */
+/* Reads a patch size: a number, or a list of equal numbers in some files. */
 static dop_status
 read_patch(const dop_json *j, uint32_t otherwise, uint32_t *out)
 {
@@ -161,7 +162,7 @@ read_patch(const dop_json *j, uint32_t otherwise, uint32_t *out)
     return DOP_OK;
 }
 
-/* Reads how many patches along an edge become one feature, which config.json states in one of six ways. */
+/* Reads the number of patches along an edge of a feature, which config.json states in one of six ways. */
 static dop_status
 read_merge(const dop_json *config, const dop_json *vision, dop_image_processor *p)
 {
@@ -203,7 +204,7 @@ read_merge(const dop_json *config, const dop_json *vision, dop_image_processor *
     return st;
 }
 
-/* LFM2-VL: reads the bounds of a picture's size as numbers of features. */
+/* LFM2-VL: reads the bounds of a picture's size in features. */
 static dop_status
 read_tokens(const dop_json *j, dop_image_processor *p)
 {
@@ -216,7 +217,8 @@ read_tokens(const dop_json *j, dop_image_processor *p)
     return DOP_OK;
 }
 
-/* Gemma 4: reads the number of patches of a picture as a number of features, which the processor makes of squares of patches. */
+/* Gemma 4: converts the number of features per picture to a number of patches. The processor merges squares of patches
+ * into features. */
 static dop_status
 read_budget(const dop_json *j, dop_image_processor *p)
 {
@@ -240,7 +242,7 @@ read_model(const dop_json *config, const dop_json *j, dop_image_processor *p)
         st = read_merge(config, &vision, p);
     if (st == DOP_OK && p->form == DOP_IMAGE_BUDGET)
         st = read_budget(j, p);
-    /* Rows of Qwen's, LFM2-VL's and SigLIP 2's patches are made by the processor, whose own numbers count. */
+    /* For Qwen, LFM2-VL and SigLIP 2 the processor makes the rows of patches, so its own numbers apply. */
     if (st == DOP_OK && (p->form == DOP_IMAGE_PIXELS || p->form == DOP_IMAGE_PATCHES)) {
         st = read_patch(j, p->patch, &p->patch);
         if (st == DOP_OK)
@@ -268,7 +270,7 @@ read_model(const dop_json *config, const dop_json *j, dop_image_processor *p)
     if (st != DOP_OK)
         return st;
     p->more_features = strcmp(select, "full") == 0;
-    if (p->form == DOP_IMAGE_LONGEST && strcmp(type, "llava") == 0) /* the first model with Pixtral's tower */
+    if (p->form == DOP_IMAGE_LONGEST && strcmp(type, "llava") == 0) /* first model with Pixtral's tower */
         type = "pixtral";
     dop_image_marks_of(type, p);
     return DOP_OK;
@@ -280,7 +282,7 @@ read_processor(const dop_json *j, const dop_json *config, dop_image_processor *p
     const char *name = NULL;
     DOP_RETURN_IF_ERROR(dop_json_str_or(j, "image_processor_type", NULL, &name));
     if (!name)
-        /* the older name of the field */
+        /* older name of the field */
         DOP_RETURN_IF_ERROR(dop_json_str_or(j, "feature_extractor_type", NULL, &name));
     if (!name)
         return dop_json_missing(j, "image_processor_type");

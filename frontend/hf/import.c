@@ -18,7 +18,7 @@ unknown(const dop_hf *hf, const char *what, const char *name)
                        "%s \"%.80s\" is not supported; dopplerc --list-models has the names that are", what, name);
 }
 
-/* Does a model of this architecture give scores of a whole text? */
+/* True if a model of this architecture gives scores of a whole text. */
 static bool
 scores_texts(const char *arch)
 {
@@ -27,7 +27,7 @@ scores_texts(const char *arch)
     return n > strlen(end) && strcmp(arch + n - strlen(end), end) == 0;
 }
 
-/* Is it a drafter?  Its layer is that of a Llama, and some files state nothing else. */
+/* Sets *out_is if the model is an EAGLE drafter. Its layer is a Llama's, and some files state nothing else. */
 static dop_status
 find_drafter(dop_hf *hf, bool *out_is)
 {
@@ -48,9 +48,9 @@ find_drafter(dop_hf *hf, bool *out_is)
                : st;
 }
 
-/* Finds the family that `architectures` names; model_type decides only where the list is absent, or names a model of several parts.
- * Where both name a family they must agree, because some programs use one and some the other.  An unknown
- * type is refused: it may be another model under a known architecture's name. */
+/* Finds the family named by `architectures`. model_type decides only if the list is absent or names a multimodal model. If both
+ * name a family they must agree, because programs differ in the field they use. An unknown model_type is an error: it may be
+ * another model under a known architecture's name. */
 static dop_status
 find_family(dop_hf *hf)
 {
@@ -104,7 +104,7 @@ open_config(dop_hf *hf)
     return DOP_OK;
 }
 
-/* Reads the name under which the model was published, "org/name" or "name"; a path on its author's disk is no name. */
+/* Reads the published name of the model, "org/name" or "name"; a path on its author's disk is ignored. */
 static dop_status
 read_name(dop_hf *hf)
 {

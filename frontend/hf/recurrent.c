@@ -20,7 +20,7 @@ size_or(const dop_hf *hf, const dop_size_field *f, uint32_t max, uint32_t *out)
                         : dop_json_u32(&hf->cfg, key, 1, max, out);
 }
 
-/* Checks the width of all heads, which files also state: it must be n_heads times head_dim. */
+/* Checks that a stated total width of all heads equals n_heads * head_dim. */
 static dop_status
 check_width(const dop_hf *hf, const dop_recurrent *s)
 {
@@ -40,11 +40,11 @@ check_width(const dop_hf *hf, const dop_recurrent *s)
                        (unsigned long long)s->n_heads * s->head_dim);
 }
 
-/* Refuses fields of Mamba-2 that the graph builder cannot build. */
+/* Fails for fields of Mamba-2 that the graph builder does not support. */
 static dop_status
 refuse(const dop_hf *hf)
 {
-    /* dt is never negative, so a lower limit of 0 changes nothing. */
+    /* dt is never negative, so a lower limit of 0 has no effect. */
     const json_t *limit = dop_json_get(&hf->cfg, "time_step_limit");
     double low = 0, high = 0;
     const bool known =
@@ -55,7 +55,7 @@ refuse(const dop_hf *hf)
     return DOP_OK;
 }
 
-/* Falcon-H1: reads whether there is Mamba-2's norm over all heads, and whether it comes before or after the gate. */
+/* Falcon-H1: reads whether Mamba-2's norm over all heads exists, and whether it is applied before or after the gate. */
 static dop_status
 read_norm(const dop_hf *hf, double eps, dop_recurrent *s)
 {
@@ -75,7 +75,7 @@ read_norm(const dop_hf *hf, double eps, dop_recurrent *s)
                              hf->cfg.where, s->n_groups, s->n_heads);
 }
 
-/* Mamba's selective scan: reads the number of channels, and the rank of dt, which defaults to a sixteenth of the model's width. */
+/* Mamba's selective scan: reads the number of channels and the rank of dt (default: hidden / 16). */
 static dop_status
 read_selective(const dop_hf *hf, dop_recurrent *s)
 {
@@ -87,12 +87,12 @@ read_selective(const dop_hf *hf, dop_recurrent *s)
     s->head_dim = s->n_groups = 1;
     const json_t *rank = dop_json_get(&hf->cfg, r->dt_rank.key);
     s->dt_rank = dop_div_up_u32(hidden, 16);
-    if (st == DOP_OK && rank && !json_is_string(rank)) /* "auto" */
+    if (st == DOP_OK && rank && !json_is_string(rank)) /* "auto" is the default */
         st = dop_json_u32(&hf->cfg, r->dt_rank.key, 1, DOP_MAX_WIDTH, &s->dt_rank);
     return st;
 }
 
-/* Reads which projections have biases.  The short convolution has one key for all of its biases. */
+/* Reads which projections have biases. The short convolution has one key for all of its biases. */
 static dop_status
 read_biases(const dop_hf *hf, dop_recurrent *s)
 {
@@ -175,7 +175,8 @@ read_multipliers(dop_hf *hf)
     return DOP_OK;
 }
 
-/* Qwen3.5's name for the activation of the mixer's gate; that of attention's gate is always a sigmoid (vLLM, qwen_gdn_linear_attn.py). */
+/* Reads Qwen3.5's activation of the mixer's gate; attention's gate is always a sigmoid (vLLM,
+ * qwen_gdn_linear_attn.py). */
 static dop_status
 read_gate_type(const dop_hf *hf, const char *key, dop_recurrent *s)
 {
@@ -247,7 +248,7 @@ dop_hf_adjusts_ffn(const dop_hf *hf)
     return r && r->adjusts_ffn && dop_json_has(&hf->cfg, DOP_HF(block_width)->key);
 }
 
-/* LFM2's first files state the width that a feed-forward part without a gate would have; the gated one is two thirds of it. */
+/* LFM2's first files state the width of an ungated feed-forward part; the gated one is two thirds of it. */
 dop_status
 dop_hf_adjust_ffn(dop_hf *hf)
 {
@@ -284,7 +285,7 @@ dop_hf_recurs(const dop_hf *hf, const char *layer_type)
     return false;
 }
 
-/* Finds which layers are recurrent where config.json has no layer_types. */
+/* Finds the recurrent layers if config.json has no layer_types. */
 static dop_status
 default_layers(dop_hf *hf, bool *recurs)
 {
@@ -314,8 +315,8 @@ default_layers(dop_hf *hf, bool *recurs)
     return DOP_OK;
 }
 
-/* The kind of layer i, from the list layers_block_type or from hybrid_override_pattern, which has a character for each layer;
- * NULL: there is neither, or the kind is unknown. */
+/* Returns the kind of layer i, from layers_block_type or from hybrid_override_pattern, which has a character per layer; NULL:
+ * neither, or unknown. */
 static const char *
 block_of(const dop_hf *hf, uint32_t i)
 {
@@ -354,7 +355,7 @@ dop_hf_counts_blocks(const dop_hf *hf, uint32_t *out_n)
     if (!hf->family->recurrent || !hf->family->recurrent->blocks || (!list && !pattern))
         return false;
     const size_t n = list ? json_array_size(list) : strlen(pattern);
-    *out_n = n < DOP_MAX_LAYERS ? (uint32_t)n : DOP_MAX_LAYERS + 1; /* which dop_arch_check() refuses */
+    *out_n = n < DOP_MAX_LAYERS ? (uint32_t)n : DOP_MAX_LAYERS + 1; /* out of range: dop_arch_check() fails */
     return true;
 }
 
@@ -390,7 +391,8 @@ settle_blocks(dop_hf *hf)
     return DOP_OK;
 }
 
-/* Zamba 2 (Zamba2HybridLayer, Zamba2AttentionDecoderLayer): reads dop_side, and gives it to the layers that have a shared block. */
+/* Zamba 2 (Zamba2HybridLayer, Zamba2AttentionDecoderLayer): reads dop_side and assigns it to the layers with a shared
+ * block. */
 static dop_status
 settle_hybrid(dop_hf *hf)
 {
@@ -445,7 +447,7 @@ dop_hf_settle_mixers(dop_hf *hf)
     if (!recurs)
         return DOP_NO_MEMORY(hf->diag);
     if (r && types && r->layer_types[0])
-        /* entries of layer_types have been checked */
+        /* layer_types was already checked */
         for (uint32_t i = 0; i < a->n_layers; i++)
             recurs[i] = dop_hf_recurs(hf, json_string_value(json_array_get(types, i)));
     else if (r)

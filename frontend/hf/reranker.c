@@ -11,7 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* What the model's README.md puts around query and document; the instruction is its default. */
+/* Prompt around query and document from the model's README.md, with its default instruction. */
 static const char prompt[] =
     "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct "
     "provided. "
@@ -19,7 +19,7 @@ static const char prompt[] =
     "query, retrieve relevant passages that answer the query\n<Query>: {query}\n<Document>: {document}<|im_end|>\n"
     "<|im_start|>assistant\n<think>\n\n</think>\n\n";
 
-/* Does a text have the word, in letters of any case? */
+/* True if a text contains the word, ignoring case. */
 static bool
 has_word(const char *text, size_t n, const char *word)
 {
@@ -48,7 +48,7 @@ is_named(const dop_hf *hf)
     return titled;
 }
 
-/* The id of a text that is one token; false: it is not. */
+/* Gets the id of a text that is a single token; false: it is not. */
 static bool
 single(const dop_tokenizer *tok, const char *text, uint32_t vocab, uint32_t *out)
 {

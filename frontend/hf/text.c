@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Reads ids of tokens from a field, one or a list; -1 means none.  Ids that are no token are left out, with a note. */
+/* Reads token ids from a field, a number or a list; -1 means none. Skips invalid ids, with a note. */
 static dop_status
 read_ids(const dop_hf *hf, const dop_json *j, const char *key, uint32_t max, int64_t *ids, uint32_t *out_n)
 {
@@ -29,14 +29,14 @@ read_ids(const dop_hf *hf, const dop_json *j, const char *key, uint32_t max, int
     return DOP_OK;
 }
 
-/* Reads ids from config.json; its outermost object takes precedence over text_config. */
+/* Reads token ids from config.json; the outermost object has precedence over text_config. */
 static dop_status
 config_ids(const dop_hf *hf, const char *key, uint32_t max, int64_t *ids, uint32_t *out_n)
 {
     return read_ids(hf, dop_json_has(&hf->top, key) ? &hf->top : &hf->cfg, key, max, ids, out_n);
 }
 
-/* Reads a limit of sampling (top_k and the like); -1 means no limit, as files of other programs have it. */
+/* Reads a sampling limit (top_k and others); -1, as in files of other programs, means no limit. */
 static dop_status
 limit_or(const dop_json *j, const char *key, double otherwise, double *out)
 {
@@ -46,7 +46,7 @@ limit_or(const dop_json *j, const char *key, double otherwise, double *out)
     return none ? DOP_OK : dop_json_f64_or(j, key, 0, 1, otherwise, out);
 }
 
-/* transformers samples only when do_sample says so, and then with these defaults. */
+/* transformers samples only if do_sample is set, with these defaults. */
 static dop_status
 read_sampling(dop_hf *hf, const dop_json *gen)
 {

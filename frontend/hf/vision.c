@@ -12,7 +12,7 @@ typedef struct reader {
     const dop_st_set *set;
     const dop_tower_kind *kind;
     const dop_projector_kind *row;
-    const char *tower, *after; /* prefixes of tensor names: of the tower, and of the projector */
+    const char *tower, *after; /* prefixes of the tensor names of tower and projector */
     dop_arena *arena;
     dop_diag *diag;
     dop_vision_model *m;
@@ -26,13 +26,13 @@ read_act(const reader *r, const dop_json *j, const char *key, dop_act_kind other
     const char *name = NULL;
     dop_status st = dop_json_str_or(j, key, NULL, &name);
     *out = otherwise;
-    if (st != DOP_OK || !name || (dop_act_by_name(name, out) && *out != DOP_ACT_XIELU)) /* that one has weights */
+    if (st != DOP_OK || !name ||
+        (dop_act_by_name(name, out) && *out != DOP_ACT_XIELU)) /* XIELU is not supported, because it has weights */
         return st;
     return DOP_FAIL_IN(r->diag, DOP_E_INPUT, j->path, "%s%s \"%.40s\" is not supported", j->where, key, name);
 }
 
-/* Reads the number of layers up to the one whose result becomes features, which layers see windows, and which layers' results
- * also become features. */
+/* Reads the layer whose result is used, the layers with windows, and the layers with additional features. */
 static dop_status
 read_layers(reader *r)
 {
@@ -43,7 +43,8 @@ read_layers(reader *r)
                                     DOP_VISION_MAX_LAYERS, r->kind->layers, &v->n_layers);
     if (st != DOP_OK)
         return st;
-    if (layer || r->row->layer) { /* -1: the last layer's result, -2 the one before; 0: the input of the first layer */
+    /* -1: the last layer's result, -2: the previous one's; 0: the input of the first layer */
+    if (layer || r->row->layer) {
         const json_int_t n = !layer ? r->row->layer : json_is_integer(layer) ? json_integer_value(layer) : INT32_MAX;
         const json_int_t of = n < 0 ? n + v->n_layers + 1 : n;
         if (of < 0 || of > v->n_layers)
@@ -95,7 +96,7 @@ image_merge(uint32_t merge)
     return merge >= 1 && merge <= DOP_TOWER_MAX_MERGE;
 }
 
-/* Gemma 3: reads the number of features of a picture, which is a square, and computes `merge` from it. */
+/* Gemma 3: computes `merge` from the number of features of a picture, which is a square. */
 static dop_status
 read_pool(reader *r, uint32_t patch)
 {
@@ -125,8 +126,8 @@ first_of(const dop_json *j, const char *key, uint32_t otherwise, uint32_t *out)
     return DOP_OK;
 }
 
-/* Gemma 4: reads whether rows of a picture see one another, which they do in the larger models only, and the token whose per-layer inputs
- * they have. */
+/* Gemma 4: reads whether picture rows attend to each other (larger models only), and the token whose per-layer inputs they
+ * use. */
 static dop_status
 read_sight(reader *r, const dop_json *text)
 {
@@ -198,8 +199,7 @@ take(void *user, const char *name, dop_tower_tensor *out, dop_status *status)
     return true;
 }
 
-/* Fails for tensors of the vision part that nothing has read, except those after the layer whose result is used, and SigLIP's
- * pooling, which are for other uses of the tower. */
+/* Fails for unread tensors of the vision part, except layers after the used one, and SigLIP's pooling head. */
 static dop_status
 check_leftovers(const reader *r)
 {
@@ -220,7 +220,7 @@ check_leftovers(const reader *r)
     return DOP_OK;
 }
 
-/* The first prefix with which one of the names, separated by '|', is that of a tensor. */
+/* Returns the first prefix for which one of the names, separated by '|', is a tensor. */
 static const char *
 prefix_of(const reader *r, const char *const *prefixes, size_t n, const char *names)
 {
@@ -253,7 +253,7 @@ read_weights(reader *r)
                          "linear_1.weight|proj.weight|mm_input_projection_weight|embedding_projection.weight");
     if (!r->after)
         r->after = r->tower;
-    bool clipped = true; /* Gemma 4 says whether; other towers have no bounds */
+    bool clipped = true; /* stated by Gemma 4; other towers have no bounds */
     DOP_RETURN_IF_ERROR(dop_json_bool_or(&r->vision, "use_clipped_linears", !r->kind->halves, &clipped));
     const dop_tower_files files = {.user = (void *)(uintptr_t)r->set,
                                    .take = take,

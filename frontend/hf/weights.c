@@ -24,13 +24,13 @@ typedef struct filler {
     dop_hf *hf;
     dop_st_set set;
     const char *prefix;     /* prefix of all tensor names except lm_head's */
-    const dop_layer *layer; /* layer of the current weight; NULL: the weight belongs to no layer */
-    uint32_t apart; /* the layer that drafts lies apart from the other layers, in so many blocks; 0: it does not */
-    /* Of a drafter: what names of tensors outside of its layer begin with, and those in it; NULL: it is none. */
+    const dop_layer *layer; /* layer of the current weight; NULL: outside of the layers */
+    uint32_t apart;         /* number of separate blocks that hold the drafting layer; 0: it follows the other layers */
+    /* Drafter: prefixes of tensor names outside and inside of its layer; NULL: not a drafter. */
     const char *root, *inside;
 } filler;
 
-/* Does the checkpoint have a tensor, or those that a quantizer made of it? */
+/* True if the checkpoint has a tensor, or its quantized form. */
 static bool
 has_tensor(void *user, const char *name)
 {
@@ -42,7 +42,7 @@ has_tensor(void *user, const char *name)
            (f->hf->quant.used && n > 7 && strcmp(name + n - 7, ".weight") == 0 && dop_st_find(&f->set, words));
 }
 
-/* Copies the values of a vector that lie in several blocks of a tensor. */
+/* Copies the values of a vector that are in several blocks of a tensor. */
 static dop_status
 collect(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weight *w)
 {
@@ -58,8 +58,7 @@ collect(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weigh
     return DOP_OK;
 }
 
-/* Copies and transposes the taps of a convolution, from [channels, taps] to [taps, channels], times the multiplier of the values
- * that a tap applies to. */
+/* Copies and transposes convolution taps from [channels, taps] to [taps, channels], times the factor of the channel's values. */
 static dop_status
 turn(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weight *w)
 {
@@ -84,12 +83,12 @@ turn(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weight *
     return DOP_OK;
 }
 
-/* Checks the shape of a tensor of which w is `rows`; the axis of experts comes first. */
+/* Checks the shape of a tensor whose `rows` are w; the experts' axis is first. */
 static dop_status
 check_shape(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *rows, const dop_weight *w)
 {
     const uint64_t taps[] = {rows->block, 1, rows->block_step};
-    const bool one = t->rank == 0 && w->rank == 1 && rows->total == 1; /* a value of shape [] */
+    const bool one = t->rank == 0 && w->rank == 1 && rows->total == 1; /* a scalar, of shape [] */
     const uint64_t single[] = {1, rows->total}, headed[] = {rows->row ? rows->total / rows->row : 1, rows->row};
     const uint64_t vector[] = {rows->total}, matrix[] = {w->experts, rows->total, w->cols},
                    turned[] = {w->experts, w->cols, rows->total};
@@ -108,7 +107,7 @@ check_shape(const filler *f, const dop_st_tensor *t, bool transposed, const dop_
     }
     if (rows->row && t->rank == 2)
         return dop_st_check_shape(t, 2, headed, f->hf->diag);
-    if (rows->each) { /* the matrices of all experts lie below each other in one matrix */
+    if (rows->each) { /* the matrices of all experts are stacked in one matrix */
         const uint64_t inner = transposed ? w->rows : w->cols, below[] = {w->experts * rows->each / inner, inner};
         return dop_st_check_shape(t, 2, below, f->hf->diag);
     }
@@ -121,7 +120,7 @@ check_shape(const filler *f, const dop_st_tensor *t, bool transposed, const dop_
     return dop_st_check_shape(t, w->rank, (transposed ? turned : matrix) + 3 - w->rank, f->hf->diag);
 }
 
-/* Sets data and strides of w, which is `rows` of the floats in t (rank 1: values; rank 3: rows of each expert). */
+/* Sets data and strides of w to `rows` of the floats in t (rank 1: values; rank 3: rows of each expert). */
 static dop_status
 place(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *rows, dop_weight *w)
 {
@@ -132,7 +131,7 @@ place(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *
     if (dop_hf_block_type(t) != DOP_TYPE_none && w->rank == 2 && !transposed && !rows->turned) {
         w->type = dop_hf_block_type(t);
         w->source = t->name;
-        (void)dop_type_row_bytes(w->type, w->cols, &w->row_stride); /* the tensor has these bytes */
+        (void)dop_type_row_bytes(w->type, w->cols, &w->row_stride); /* cannot overflow: the tensor has these bytes */
         w->data = t->data + rows->start * w->row_stride;
         w->block_rows = rows->block;
         w->block_stride = rows->block_step * w->row_stride;
@@ -161,7 +160,7 @@ place(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *
     return DOP_OK;
 }
 
-/* Cuts "weight" off "model.layers.0.mlp.up_proj.weight", which leaves the beginning of the names of a quantized matrix's tensors. */
+/* Cuts "weight" off "model.layers.0.mlp.up_proj.weight", which leaves the prefix of a quantized matrix's tensors. */
 static bool
 cut_weight(char *name)
 {
@@ -172,7 +171,8 @@ cut_weight(char *name)
     return ends;
 }
 
-/* Makes w, a matrix with a row for each expert, from a tensor with a vector for each expert, of which it has the values `rows`. */
+/* Builds w, a matrix with a row per expert, from a tensor with a vector per expert. Uses the values `rows` of each
+ * vector. */
 static dop_status
 place_vectors(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weight *w)
 {
@@ -191,8 +191,8 @@ place_vectors(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop
     return DOP_OK;
 }
 
-/* Is a tensor with the matrices of all experts stored [experts, inputs, outputs], by its shape?  Some checkpoints have the one order and
- * some the other.  False where both would fit. */
+/* True if the shape of an expert tensor is [experts, inputs, outputs] instead of [experts, outputs, inputs]; checkpoints have
+ * either. False if both would fit. */
 static bool
 is_transposed(const dop_st_tensor *t, const dop_rows *rows, const dop_weight *w)
 {
@@ -200,7 +200,7 @@ is_transposed(const dop_st_tensor *t, const dop_rows *rows, const dop_weight *w)
            t->shape[2] == rows->total && rows->total != w->cols;
 }
 
-/* Makes w from the tensor `name`, or from the tensors that a quantizer made of it. */
+/* Builds w from the tensor `name`, or from its quantized form. */
 static dop_status
 take(filler *f, char *name, const dop_tensor_name *n, const dop_rows *rows, dop_weight *w)
 {
@@ -212,7 +212,7 @@ take(filler *f, char *name, const dop_tensor_name *n, const dop_rows *rows, dop_
     if (w->rank == 3 && !n->transposed && !rows->each && !rows->flat && dop_hf_has_expert_codes(&f->set, name))
         return dop_hf_expert_codes(hf, &f->set, name, rows, w);
     const dop_st_tensor *t = dop_st_take(&f->set, name);
-    if (t) /* quantizers leave some matrices as they are */
+    if (t) /* quantizers leave some matrices unquantized */
         return place(f, t, n->transposed || (hf->family->experts_either && is_transposed(t, rows, w)), rows, w);
     if (hf->quant.mxfp4 && w->rank == 3)
         return dop_hf_mxfp4_weight(hf, &f->set, name, rows, w);
@@ -221,8 +221,7 @@ take(filler *f, char *name, const dop_tensor_name *n, const dop_rows *rows, dop_
     return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
 }
 
-/* Makes the rows of w from `own` on, of which the first `own` are set.  Their tensors are named by the rows of the family's table
- * after n that have n's role. */
+/* Fills the rows of w after the first `own`, from the tensors of the table rows after n with n's role. */
 static dop_status
 take_below(filler *f, const dop_tensor_name *n, const dop_weight_need *need, uint32_t own, dop_weight *w)
 {
@@ -258,11 +257,11 @@ take_floats(const filler *f, const char *name, uint32_t n, float *out)
     return DOP_OK;
 }
 
-/* Makes w, a vector, from tensors with the values of one head each; the * in `pattern` stands for the head's number. */
+/* Builds w, a vector, from one tensor per head; the * in `pattern` is the head's number. */
 static dop_status
 take_heads(filler *f, const char *pattern, dop_weight *w)
 {
-    const bool streams = f->layer && f->layer->eagle.vocab; /* a drafter's, in place of heads */
+    const bool streams = f->layer && f->layer->eagle.vocab; /* a drafter's streams instead of heads */
     const uint32_t n = streams                                     ? f->hf->model->arch.hidden
                        : f->layer && dop_layer_attention(f->layer) ? dop_layer_attention(f->layer)->head_dim
                                                                    : 0;
@@ -283,8 +282,7 @@ take_heads(filler *f, const char *pattern, dop_weight *w)
     return DOP_OK;
 }
 
-/* DOP_PART_PAIRED: makes w, which has all value heads, a matrix with heads i and i + half below each other for each i, all of it
- * twice. */
+/* DOP_PART_PAIRED: reorders w, which has all value heads, to heads i and i + half for each i, and stores the result twice. */
 static dop_status
 pair_heads(const filler *f, const dop_attention *t, dop_weight *w)
 {
@@ -306,7 +304,7 @@ pair_heads(const filler *f, const dop_attention *t, dop_weight *w)
     return DOP_OK;
 }
 
-/* DOP_PART_FOURFOLD: makes w, whose tensor has a quarter of its rows or values, have each of them four times. */
+/* DOP_PART_FOURFOLD: repeats each row or value of w four times. */
 static dop_status
 fourfold(const filler *f, dop_weight *w)
 {
@@ -327,7 +325,7 @@ fourfold(const filler *f, dop_weight *w)
     return DOP_OK;
 }
 
-/* DiffLlamaAttention: makes w, the factor lambda: exp(q1 . k1) - exp(q2 . k2) plus the part that is not learned. */
+/* DiffLlamaAttention: computes w, the factor lambda: exp(q1 . k1) - exp(q2 . k2) plus a constant. */
 static dop_status
 take_lambda(filler *f, const char *name, int32_t layer, dop_weight *w)
 {
@@ -356,7 +354,7 @@ take_lambda(filler *f, const char *name, int32_t layer, dop_weight *w)
     return DOP_OK;
 }
 
-/* Makes w, the taps of one convolution, from several tensors with a group of channels each. */
+/* Builds w, the taps of a convolution, from several tensors with a group of channels each. */
 static dop_status
 take_taps(filler *f, const dop_tensor_name *n, const dop_weight_need *need, const dop_rows *rows, dop_weight *w)
 {
@@ -392,8 +390,8 @@ take_taps(filler *f, const dop_tensor_name *n, const dop_weight_need *need, cons
     return turn(f, &whole, rows, w);
 }
 
-/* The whole name of a tensor of the layer that drafts, where it lies apart.  Of two blocks, the second has the feed-forward part, whose
- * norm has the name of the first one's. */
+/* Writes the full name of a drafting layer's tensor that is stored separately. If there are two blocks, the second has the
+ * feed-forward part, whose norm has the same name as the first block's. */
 static void
 name_apart(filler *f, const dop_weight_need *need, const char *source, char *out, size_t size)
 {
@@ -403,8 +401,8 @@ name_apart(filler *f, const dop_weight_need *need, const char *source, char *out
         snprintf(out, size, "mtp.layers.1.%s", source);
 }
 
-/* The whole name of a tensor.  Zamba 2: a # in it stands for dop_side.index, and a shared block's tensor that is not in this layer is
- * that of the first layer with the block. */
+/* Writes the full name of a tensor. Zamba 2: # stands for dop_side.index, and a shared block's tensors are in the first layer
+ * with the block. */
 static void
 full_name(filler *f, const dop_weight_need *need, const char *source, char *out, size_t size)
 {
@@ -442,8 +440,8 @@ full_name(filler *f, const dop_weight_need *need, const char *source, char *out,
         dop_hf_full_name(f->prefix, family->layer_prefix, need, source, out, size);
 }
 
-/* The row of the family's tables that names a weight's tensor: the first whose tensor the checkpoint has.  Of consecutive rows
- * with one role, which name parts of one matrix, it is the first. */
+/* Returns the table row that names a weight's tensor: the first whose tensor is in the checkpoint. For consecutive rows of one
+ * role (parts of a matrix) this is the first part. */
 static const dop_tensor_name *
 name_of(filler *f, const dop_weight_need *need)
 {
@@ -464,8 +462,8 @@ name_of(filler *f, const dop_weight_need *need)
     return first;
 }
 
-/* Makes the product of a reranker that answers in words from the two rows of the output matrix (or of the embedding that serves as
- * one) which belong to its answers. */
+/* Builds the dense layer of a reranker that answers in words, from the two rows of the output matrix (or tied embedding) of its
+ * answers. */
 static dop_status
 fill_answers(filler *f, const dop_weight_need *need)
 {
@@ -500,7 +498,7 @@ fill_answers(filler *f, const dop_weight_need *need)
     return dop_weights_add(&hf->model->weights, &w, hf->arena, hf->diag);
 }
 
-/* Fills in a weight of a product after the last norm, from a module's own file, or from the model's files. */
+/* Fills a weight of a dense layer after the final norm, from a module's own file or from the model's files. */
 static dop_status
 fill_dense(filler *f, const dop_weight_need *need, const char *source, uint32_t dense)
 {
@@ -550,8 +548,7 @@ fill(void *user, const dop_weight_need *need)
                                   .experts = need->experts,
                                   .rows = need->rows,
                                   .cols = need->cols};
-    const uint32_t own =
-        need->rank == 1 || need->vectors ? need->cols : need->rows; /* size along the axis that fusing concatenates */
+    const uint32_t own = need->rank == 1 || need->vectors ? need->cols : need->rows; /* size along the fused axis */
     f->layer = need->layer >= 0 ? &hf->model->arch.layers[need->layer] : NULL;
     const dop_rows rows = dop_part_rows(f->layer, n->part, own);
     const bool heads = need->rank == 1 && strchr(name, '*');
@@ -588,8 +585,8 @@ fill(void *user, const dop_weight_need *need)
     return st == DOP_OK ? dop_weights_add(&hf->model->weights, &w, hf->arena, hf->diag) : st;
 }
 
-/* Gemma multiplies embeddings by the root of their width (modeling_gemma3.py, Gemma3TextScaledWordEmbedding), which is rounded only
- * where the embedding is computed in fewer bits; here it is in f32, as in GGUF files. */
+/* Gemma multiplies embeddings by sqrt of their width (modeling_gemma3.py, Gemma3TextScaledWordEmbedding). The factor is rounded
+ * only if the embedding is computed in fewer bits; here it is f32, as in GGUF files. */
 static void
 scale_embedding(const dop_hf *hf, const char *name, uint32_t width, double *out)
 {
@@ -597,7 +594,7 @@ scale_embedding(const dop_hf *hf, const char *name, uint32_t width, double *out)
         *out = (double)sqrtf((float)width);
 }
 
-/* Is it a bias of zeros?  Quantizers write one for every matrix, whether the model has a bias or not. */
+/* True for a bias of zeros. Quantizers write one for every matrix, even if the model has no bias. */
 static bool
 zero_bias(const dop_hf *hf, const dop_st_tensor *t)
 {
@@ -634,7 +631,7 @@ leftovers(const filler *f)
     return dop_leftovers_finish(&l);
 }
 
-/* Reads how pictures are prepared.  Without it a plan has the vision part, and cannot be given files. */
+/* Reads the image preprocessing. Without it, the plan has a vision part but does not accept picture files. */
 static dop_status
 read_processor(filler *f)
 {
@@ -655,8 +652,7 @@ read_processor(filler *f)
     return dop_image_processor_keep(m, &p, hf->diag);
 }
 
-/* Reads the vision part, where the checkpoint has one that is supported and complete; else the plan is for text only, and a note says
- * why. */
+/* Reads the vision part if it is supported and complete; otherwise the plan is for text only, and a note gives the reason. */
 static dop_status
 read_vision(filler *f)
 {
@@ -682,7 +678,7 @@ read_vision(filler *f)
     return st == DOP_OK ? read_processor(f) : st;
 }
 
-/* Reads the encoder that the layers attend to. */
+/* Reads the encoder for cross-attention. */
 static dop_status
 read_audio(filler *f)
 {
@@ -695,7 +691,7 @@ read_audio(filler *f)
     return dop_checkpoint_tower(m, &v, f->hf->diag);
 }
 
-/* Has the checkpoint an output matrix? */
+/* True if the checkpoint has an output matrix. */
 static bool
 has_head(filler *f)
 {
@@ -706,8 +702,8 @@ has_head(filler *f)
     return has_tensor(f, name);
 }
 
-/* Models of several parts state twice whether the output matrix is the embedding, and the outer statement, which is the one that
- * counts, may differ: then a checkpoint without output matrix settles it. */
+/* Multimodal models state twice whether embedding and output matrix are tied. The outer field has precedence; if they differ, a
+ * missing output matrix means tied. */
 static dop_status
 settle_tied(filler *f)
 {
@@ -719,7 +715,7 @@ settle_tied(filler *f)
     return DOP_OK;
 }
 
-/* A model without output matrix computes hidden states; the embedding is then taken for the matrix, as if the two were tied. */
+/* A model without output matrix returns hidden states; it is treated as tied. */
 static dop_status
 do_without_head(filler *f)
 {
@@ -733,7 +729,8 @@ do_without_head(filler *f)
     return dop_checkpoint_note(f->hf->model, note, f->hf->diag);
 }
 
-/* Finds the layer that drafts, by its first product.  Nemotron-H: attention and a feed-forward part, which are a block each. */
+/* Finds the drafting layer by its first product. Nemotron-H stores it as two blocks: attention and a feed-forward
+ * part. */
 static void
 find_drafting(filler *f)
 {

@@ -51,7 +51,7 @@ has_layer(const dop_rdrr_sections *s, const char *type)
     return found;
 }
 
-/* The family that the Hugging Face importer reads; NULL: none. */
+/* Returns the family that the Hugging Face importer reads; NULL: none. */
 static const char *
 family_of(const dop_rdrr *r, const dop_rdrr_sections *s)
 {
@@ -68,8 +68,7 @@ unsupported(const dop_json *j, const char *key, const char *what)
     return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%s%s: %s is not supported", j->where, key, what);
 }
 
-/* Refuses members that are not known, and fields that ask for something that is not supported, when they are set (not null, not false,
- * not 0). */
+/* Fails for unknown members, and for fields that request an unsupported feature, if they are set (not null, false or 0). */
 static dop_status
 refuse(dop_rdrr *r, const dop_rdrr_sections *s)
 {
@@ -96,7 +95,7 @@ refuse(dop_rdrr *r, const dop_rdrr_sections *s)
     };
     const struct {
         const dop_json *j;
-        const char *key, *what, *family; /* family: the one that has it; NULL: none */
+        const char *key, *what, *family; /* family: the only one that supports it; NULL: none */
     } list[] = {
         {&r->top, "moeConfig", "a mixture of experts", NULL},
         {&s->arch, "linearNumKeyHeads", "linear attention", "qwen3_5"},
@@ -198,7 +197,7 @@ read_pattern(dop_rdrr *r, const dop_json *j, bool *sliding, bool *out_uniform)
         return read_custom_pattern(r, j, sliding);
     if (*out_uniform) {
         for (uint32_t i = 0; i < n; i++)
-            sliding[i] = true; /* applies where there is a window */
+            sliding[i] = true; /* takes effect only with a window */
         return DOP_OK;
     }
     if (strcmp(type, "alternating") == 0) {
@@ -322,7 +321,7 @@ read_layers(dop_rdrr *r, const dop_rdrr_sections *s)
         return DOP_OK;
     DOP_RETURN_IF_ERROR(dop_fact_u32_or(&s->attention, DOP_RDRR(window), 0, &window));
     if (r->layer.mixers[0].attn.both && window)
-        window = window / 2 + 1; /* positions on each side, its own included */
+        window = window / 2 + 1; /* positions on each side, including its own */
     DOP_RETURN_IF_ERROR(dop_rdrr_read_rope(r, &s->rope, false, r->layer.mixers[0].attn.head_dim, &a->ropes[0]));
     a->n_ropes = 1;
     const bool local = !uniform && dop_json_has(&s->rope, DOP_RDRR(theta_sliding)->key);
@@ -340,8 +339,8 @@ read_layers(dop_rdrr *r, const dop_rdrr_sections *s)
 
 /* ---- the rest ----------------------------------------------------------------------------------------------------- */
 
-/* Reads which norms a layer has.  Where there is another norm before or after the feed-forward part, post_attention_layernorm is
- * the norm on attention's result; else it is the norm before the feed-forward part. */
+/* Reads the norms of a layer. If there is another norm before or after the feed-forward part, post_attention_layernorm is the
+ * norm of attention's result; otherwise it is the norm before the feed-forward part. */
 static dop_status
 read_norms(dop_rdrr *r, const dop_rdrr_sections *s)
 {

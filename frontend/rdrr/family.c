@@ -36,7 +36,7 @@ set(dop_rdrr *r, json_t *object, const char *key, json_t *value)
         r->failed = true;
 }
 
-/* Copies the facts that both formats have a key for. */
+/* Copies facts for which both formats have a key. */
 static void
 copy_facts(dop_rdrr *r, const dop_rdrr_sections *s, json_t *config)
 {
@@ -50,7 +50,7 @@ copy_facts(dop_rdrr *r, const dop_rdrr_sections *s, json_t *config)
         }
 }
 
-/* Sets layer_types: the manifest's list, which has the words of config.json, or a list made of r->sliding. */
+/* Sets layer_types: the manifest's list, which uses the words of config.json, or a list made from r->sliding. */
 static void
 set_layer_types(dop_rdrr *r, const dop_rdrr_sections *s, json_t *config)
 {
@@ -62,7 +62,7 @@ set_layer_types(dop_rdrr *r, const dop_rdrr_sections *s, json_t *config)
     set(r, config, "layer_types", list);
 }
 
-/* Creates the object that describes one rotary embedding in rope_parameters. */
+/* Creates the rope_parameters object of one rotary embedding. */
 static dop_status
 rope_of(dop_rdrr *r, const dop_rdrr_sections *s, bool local, uint32_t head_dim, json_t **out)
 {
@@ -122,8 +122,8 @@ set_gemma4(dop_rdrr *r, const dop_rdrr_sections *s, json_t *config)
     return DOP_OK;
 }
 
-/* Sets the sizes of recurrent layers.  The manifest does not state the kernel size of a short convolution, so it is taken from the
- * tensor. */
+/* Sets the sizes of recurrent layers. The kernel size of a short convolution is taken from the tensor because the manifest does
+ * not state it. */
 static dop_status
 set_recurrent(dop_rdrr *r, const dop_rdrr_sections *s, const dop_hf_recurrent *f, json_t *config)
 {
@@ -149,12 +149,12 @@ set_recurrent(dop_rdrr *r, const dop_rdrr_sections *s, const dop_hf_recurrent *f
     }
     if (f->gate_type && dop_json_has(&s->attention, "outputGateType"))
         set(r, config, f->gate_type, json_deep_copy(dop_json_get(&s->attention, "outputGateType")));
-    if (f->adjusts_ffn) /* the width is the one that layers have */
+    if (f->adjusts_ffn) /* the stated width is the actual one */
         set(r, config, DOP_HF(block_adjusted)->key, json_false());
     return DOP_OK;
 }
 
-/* Makes r->config. */
+/* Creates r->config. */
 static dop_status
 make_config(dop_rdrr *r, const dop_rdrr_sections *s)
 {
@@ -196,7 +196,7 @@ make_config(dop_rdrr *r, const dop_rdrr_sections *s)
 
 /* ---- facts that the family fixes -------------------------------------------------------------- */
 
-/* Fails if a fact that the manifest states differs from the family's. */
+/* Fails if a fact in the manifest differs from the family's. */
 static dop_status
 agree(const dop_rdrr *r, const dop_rdrr_sections *s, const dop_arch *of_family)
 {
@@ -241,14 +241,14 @@ agree(const dop_rdrr *r, const dop_rdrr_sections *s, const dop_arch *of_family)
 
 /* ---- tensors ------------------------------------------------------------------------------------------------------ */
 
-/* Repacks rows of 4-bit integers with one scale per row as q4_0 blocks.  A block is the scale as f16 and 16 bytes; byte i holds values i
- * and i + 16.  In the tensor byte i holds values 2i and 2i + 1. */
+/* Repacks rows of 4-bit integers with one scale per row as q4_0 blocks. A block is the scale as f16 and 16 bytes; byte i has
+ * values i and i + 16. In the source, byte i has values 2i and 2i + 1. */
 static const uint8_t *
 int4_blocks(dop_rdrr *r, const dop_rdrr_tensor *t, const uint8_t *data, const uint8_t *scales)
 {
     enum { BLOCK = 32, BYTES = 2 + BLOCK / 2 };
     const uint64_t per_row = t->shape[1] / BLOCK;
-    const uint8_t turn = t->scales->is_signed ? 8 : 0; /* q4_0 stores a value plus 8 */
+    const uint8_t turn = t->scales->is_signed ? 8 : 0; /* q4_0 stores a value with 8 added */
     uint8_t *out = dop_arena_alloc(r->arena, (size_t)(t->shape[0] * per_row * BYTES));
     for (uint64_t b = 0; out && b < t->shape[0] * per_row; b++) {
         float scale;
@@ -265,8 +265,8 @@ int4_blocks(dop_rdrr *r, const dop_rdrr_tensor *t, const uint8_t *data, const ui
     return out;
 }
 
-/* Converts a tensor that the Hugging Face importer cannot read in place: 4-bit integers to q4_0, blocks that do not follow rows to F32.
- * n: number of values. */
+/* Converts a tensor that the Hugging Face importer cannot read in place: 4-bit integers to q4_0, blocks that do not run along
+ * rows to F32. n: number of values. */
 static dop_status
 convert(dop_rdrr *r, const dop_rdrr_tensor *t, uint64_t n, const char **out_dtype, const uint8_t **out_data)
 {
@@ -353,7 +353,7 @@ dop_rdrr_check_family(dop_rdrr *r)
         most = n > most ? (size_t)n : most;
     }
     uint8_t *zeros = mmap(NULL, most, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (zeros == MAP_FAILED) /* errors are then found when the shards are read */
+    if (zeros == MAP_FAILED) /* errors are then found later, when the shards are read */
         return DOP_OK;
     dop_status st = dop_rdrr_import_family(r, zeros, &m);
     munmap(zeros, most);

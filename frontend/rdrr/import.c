@@ -38,7 +38,7 @@ wrong_shape(const dop_rdrr *r, const dop_rdrr_tensor *t, const dop_weight_need *
                        got, want);
 }
 
-/* The tensor of a product after pooling, or of its bias; NULL: the role is neither. */
+/* Returns the tensor name of a dense layer after pooling, or of its bias; NULL: another role. */
 static const char *
 dense_name(const dop_rdrr *r, dop_role role)
 {
@@ -51,7 +51,7 @@ dense_name(const dop_rdrr *r, dop_role role)
     return NULL;
 }
 
-/* Finds the tensor for a weight, and checks its description. */
+/* Finds the tensor of a weight and checks its description. */
 static dop_status
 find_use(const dop_rdrr *r, const dop_weight_need *need, use *out)
 {
@@ -119,7 +119,7 @@ dop_rdrr_check_tensors(dop_rdrr *r)
 
 /* ---- weights ------------------------------------------------------------------------------------------------------ */
 
-/* Makes w f32 from quantized blocks that do not run along its rows, and so cannot be used in place. */
+/* Decodes w to f32 if its quantized blocks do not run along its rows and cannot be used in place. */
 static dop_status
 unpack(dop_rdrr *r, const use *u, const uint8_t *data, dop_weight *w)
 {
@@ -178,7 +178,7 @@ fill(void *user, const dop_weight_need *need)
     return dop_weights_add(&r->model->weights, &w, r->arena, r->diag);
 }
 
-/* Opens and verifies the shards that are needed and fills model->weights. */
+/* Opens and verifies the needed shards and fills model->weights. */
 static dop_status
 find_weights(dop_rdrr *r)
 {

@@ -10,11 +10,11 @@
 enum { MAX_SHARDS = 65536, MAX_TENSORS = 1000000, MAX_SPANS = 65536 };
 static const uint64_t max_bytes = 1ull << 50;
 
-/* Element types by the names that converters write. */
+/* Element types by their names in manifests. */
 static const struct {
     const char *name;
     dop_type type;
-    uint32_t bits; /* bits of a value, where `type` is none */
+    uint32_t bits; /* bits per value if `type` is none */
 } dtypes[] = {
     {"F32", DOP_TYPE_f32, 0},     {"F16", DOP_TYPE_f16, 0},   {"BF16", DOP_TYPE_bf16, 0}, {"Q4_K_M", DOP_TYPE_q4_k, 0},
     {"Q4_K", DOP_TYPE_q4_k, 0},   {"Q6_K", DOP_TYPE_q6_k, 0}, {"Q8_0", DOP_TYPE_q8_0, 0}, {"Q4_0", DOP_TYPE_q4_0, 0},
@@ -189,7 +189,7 @@ read_layout(dop_rdrr *r, dop_rdrr_tensor *t, const dop_json *j)
     return DOP_OK;
 }
 
-/* Number of bytes that shape, type and layout ask for; false: it does not fit 64 bits. */
+/* Computes the number of bytes for shape, type and layout; false: more than 64 bits. */
 static bool
 bytes_of(const dop_rdrr_tensor *t, uint32_t bits, uint64_t *out)
 {
@@ -205,13 +205,13 @@ bytes_of(const dop_rdrr_tensor *t, uint32_t bits, uint64_t *out)
     }
     if (t->layout == DOP_RDRR_FLAT || t->rank < 2)
         return dop_type_row_bytes(t->type, n, out);
-    /* Of a matrix stored by columns manifests state its own shape or that of the stored matrix; rows of bytes run along the stored
-     * one's. */
+    /* For a matrix stored by columns, manifests state its own shape or the stored one; rows of bytes follow the stored matrix. */
     const uint64_t along = t->layout == DOP_RDRR_COLUMN ? t->shape[0] : t->shape[t->rank - 1];
     return dop_type_row_bytes(t->type, along, &row) && dop_mul_u64(row, n / along, out);
 }
 
-/* Reads the sourceTransform of 4-bit integers with an f32 per row.  Any other one is refused where its tensor is used. */
+/* Reads the sourceTransform of 4-bit integers with an f32 scale per row. Any other transform is an error when its
+ * tensor is used. */
 static dop_status
 read_transform(dop_rdrr *r, dop_rdrr_tensor *t, const dop_json *j)
 {
@@ -285,7 +285,7 @@ compare(const void *a, const void *b)
     return strcmp(((const dop_rdrr_tensor *)a)->name, ((const dop_rdrr_tensor *)b)->name);
 }
 
-/* Reads the list of tensors, which is part of the manifest, or in the file that tensorsFile names. */
+/* Reads the tensor list, from the manifest or from the file named by tensorsFile. */
 static dop_status
 read_tensors(dop_rdrr *r)
 {
@@ -324,7 +324,7 @@ read_tensors(dop_rdrr *r)
     return DOP_OK;
 }
 
-/* Checks that the names in groups exist; groups only repeat what shards and tensors say. */
+/* Checks that names in groups exist; groups only repeat information of shards and tensors. */
 static dop_status
 check_groups(dop_rdrr *r)
 {

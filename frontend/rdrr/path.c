@@ -10,8 +10,8 @@
 
 enum { MAX_STEPS = 100000 };
 
-/* Ops and the kernels that the format defines for them, as .wgsl file names without the extension.  Only kernels of text models are
- * listed.  Source: src/gpu/kernels of https://github.com/clocksmith/doppler. */
+/* Ops and the kernels defined for them by the format, as .wgsl file names without extension. Only kernels of text models are
+ * listed. Source: src/gpu/kernels of https://github.com/clocksmith/doppler. */
 static const struct {
     const char *ops, *kernels;
 } groups[] = {
@@ -51,7 +51,7 @@ static const struct {
     {"cast", "cast_f32_to_f16 cast_f16_to_f32 bf16_to_f16 bf16_to_f32"},
 };
 
-/* Fails unless the format defines `kernel` for `op` (NULL: for any op).  Folders in the kernel's name are ignored. */
+/* Fails unless the format defines `kernel` for `op` (NULL: for any op). Ignores folders in the kernel's name. */
 static dop_status
 check_kernel(dop_rdrr *r, const char *where, const char *op, const char *kernel)
 {
@@ -87,7 +87,7 @@ read_dtype(const dop_json *j, const char *key, dop_type *out)
                        name);
 }
 
-/* Appends a step.  The list doubles in the arena whenever it is full. */
+/* Appends a step. The list in the arena doubles when full. */
 static dop_status
 add_step(dop_rdrr *r, const dop_path_step *step)
 {
@@ -112,7 +112,7 @@ add_step(dop_rdrr *r, const dop_path_step *step)
     return DOP_OK;
 }
 
-/* Where a step stands in the manifest: phase and layer, and where kernels are named. */
+/* Context of a step in the manifest: phase, layer, and the table of kernels. */
 typedef struct place {
     const char *phase;
     int32_t layer;
@@ -120,7 +120,7 @@ typedef struct place {
     char where[96];
 } place;
 
-/* Reads a step [op, key of the kernel, weights]. */
+/* Reads a step [op, kernel key, weights]. */
 static dop_status
 read_tuple(dop_rdrr *r, const place *p, const json_t *tuple)
 {
@@ -140,7 +140,7 @@ read_tuple(dop_rdrr *r, const place *p, const json_t *tuple)
     return add_step(r, &step);
 }
 
-/* Reads a step of the older form, {op, kernel, entry}. */
+/* Reads a step of the older form {op, kernel, entry}. */
 static dop_status
 read_object(dop_rdrr *r, const place *p, const json_t *object)
 {
@@ -161,7 +161,7 @@ read_object(dop_rdrr *r, const place *p, const json_t *object)
 
 static dop_status read_steps(dop_rdrr *r, place *p, const json_t *list);
 
-/* Reads the steps that replace those of one layer, for both phases (`steps`) or for one. */
+/* Reads steps that replace those of one layer, for both phases (`steps`) or for one. */
 static dop_status
 read_override(dop_rdrr *r, const place *p, const json_t *entry)
 {
@@ -251,7 +251,7 @@ read_execution(dop_rdrr *r, const dop_json *inference)
     return DOP_OK;
 }
 
-/* Reads the field `key` with a kernel path: the name of a known one, or an object of steps. */
+/* Reads a kernel path from field `key`: the name of a known path, or an object with steps. */
 static dop_status
 read_kernel_path(dop_rdrr *r, const dop_json *j, const char *key)
 {
@@ -270,7 +270,7 @@ read_kernel_path(dop_rdrr *r, const dop_json *j, const char *key)
     m->path_field = json_is_string(v) ? dop_arena_printf(r->arena, "%s%s", j->where, key) : NULL;
     if ((id && !m->path_name) || !m->path_file || (json_is_string(v) && !m->path_field))
         return DOP_NO_MEMORY(r->diag);
-    if (json_is_string(v)) { /* replaces everything read before */
+    if (json_is_string(v)) { /* replaces all steps read before */
         m->n_path = 0;
         m->path_act = m->path_kv = DOP_TYPE_none;
         return DOP_OK;
@@ -291,7 +291,7 @@ read_kernel_path(dop_rdrr *r, const dop_json *j, const char *key)
     return read_steps(r, &p, dop_json_get(&path, "layerOverrides"));
 }
 
-/* Reads forceKernels, which maps ops to kernels.  Both are checked when rules are made of them (kernel_path_load.c). */
+/* Reads forceKernels, a map from ops to kernels. Both are checked when they become rules (kernel_path_load.c). */
 static dop_status
 read_forces(dop_rdrr *r, const dop_json *j)
 {
@@ -323,7 +323,7 @@ read_forces(dop_rdrr *r, const dop_json *j)
     return DOP_OK;
 }
 
-/* Reads runtimeOptimizations, or `optimizations` as newer manifests call it. */
+/* Reads runtimeOptimizations, or `optimizations` in newer manifests. */
 static dop_status
 read_optimizations(dop_rdrr *r, const char *key)
 {
@@ -353,7 +353,7 @@ read_optimizations(dop_rdrr *r, const char *key)
     return read_forces(r, &j);
 }
 
-/* Refuses quantized and tiered caches, which would change results, and unknown members of the session. */
+/* Fails for quantized and tiered caches, which would change results, and for unknown members of the session. */
 static dop_status
 check_session(const dop_json *session, const dop_json *cache)
 {
@@ -391,7 +391,7 @@ dop_rdrr_path(dop_rdrr *r)
     DOP_RETURN_IF_ERROR(read_dtype(&defaults, "outputDtype", &ignored));
     DOP_RETURN_IF_ERROR(read_dtype(&cache, "kvDtype", &r->model->path_kv));
     DOP_RETURN_IF_ERROR(read_execution(r, &inference));
-    /* Later fields take precedence over earlier ones. */
+    /* Later fields have precedence over earlier ones. */
     DOP_RETURN_IF_ERROR(read_optimizations(r, "runtimeOptimizations"));
     DOP_RETURN_IF_ERROR(read_optimizations(r, "optimizations"));
     DOP_RETURN_IF_ERROR(read_kernel_path(r, &inference, "defaultKernelPath"));

@@ -1,4 +1,4 @@
-/* From tensors of a vision part's file to weights of the form that graphs are built of. */
+/* Converts the tensors of a vision part's file to weights in the form that graphs need. */
 #include "frontend/vision/tower.h"
 
 #include "base/step_record.h"
@@ -16,7 +16,7 @@ typedef struct tensor_row {
     const char *role;
     kind kind;
     bool needed;
-    const char *names[2]; /* [dop_tower_names] */
+    const char *names[2]; /* [dop_tower_names] candidate names, separated by '|' */
 } tensor_row;
 
 static const tensor_row tensors[] = {
@@ -86,7 +86,7 @@ dop_tower_facts_of(const dop_tower_kind *tower, const dop_projector_kind *projec
     v->pool_scale = projector->root ? sqrt(v->hidden) : 0;
     v->merge_plain = projector->root;
     v->sees_near = projector->sees_near;
-    if (!projector->sees_near) /* else the text model says so */
+    if (!projector->sees_near) /* otherwise stated by the text model */
         v->sees_all = projector->sees_all;
 }
 
@@ -97,10 +97,10 @@ typedef struct reader {
     dop_arena *arena;
     dop_diag *diag;
     dop_vision_model *m;
-    dop_status status; /* of the last take() */
+    dop_status status; /* status of the last take() */
 } reader;
 
-/* Finds the tensor PREFIX NAME SUFFIX of the first name of a role for which there is one; a '#' in the name stands for `number`. */
+/* Finds the tensor PREFIX NAME SUFFIX for the first existing name of a role; '#' in the name is `number`. */
 static bool
 find(reader *r, const char *prefix, const tensor_row *row, uint32_t number, const char *suffix, dop_tower_tensor *out)
 {
@@ -142,7 +142,7 @@ add(const reader *r, const char *role, const char *suffix, uint32_t number, dop_
     return dop_weights_add(&r->m->weights, &w, r->arena, r->diag);
 }
 
-/* A tensor's values as f32, in the arena. */
+/* Decodes a tensor's values to f32, in the arena. */
 static float *
 decoded(const reader *r, dop_type type, const uint8_t *data, uint64_t rows, uint32_t cols, uint64_t stride)
 {
@@ -152,8 +152,8 @@ decoded(const reader *r, dop_type type, const uint8_t *data, uint64_t rows, uint
     return out;
 }
 
-/* Adds n rows of a tensor, from `first` on, as a matrix; axes after the first are flattened to columns.  A quantized matrix that is
- * stored transposed is decoded, because its blocks run along what are columns. */
+/* Adds n rows of a tensor, from `first` on, as a matrix. Axes after the first are flattened to columns. A transposed quantized
+ * matrix is decoded, because its blocks do not run along its rows. */
 static dop_status
 add_matrix(const reader *r, const tensor_row *row, uint32_t number, const dop_tower_tensor *t, uint64_t first,
            uint64_t n)
@@ -202,7 +202,7 @@ add_vector(const reader *r, const tensor_row *row, const char *suffix, uint32_t 
     return add(r, row->role, suffix, number, w);
 }
 
-/* Reads the bounds of a product: single values, each of which may be missing. */
+/* Reads the bounds of a product: scalars, each of which may be missing. */
 static dop_status
 read_clips(reader *r, const char *prefix, const tensor_row *row, uint32_t number, uint32_t in_file)
 {
@@ -262,7 +262,7 @@ read_tensor(reader *r, const char *prefix, const tensor_row *row, uint32_t numbe
     return DOP_OK;
 }
 
-/* A weight's values as f32, in the arena. */
+/* Returns a weight's values as f32, in the arena. */
 static float *
 values_of(const reader *r, const dop_weight *w)
 {
@@ -287,8 +287,8 @@ become(dop_weight *w, uint32_t rows, uint32_t cols, const float *values)
     w->col_stride = 0;
 }
 
-/* Makes the table of position embeddings a matrix.  The class token becomes its last row, less the bias of the patch projection,
- * which is added to every row. */
+/* Makes the position table a matrix. The class token becomes its last row, minus the patch projection's bias, which is added to
+ * every row. */
 static dop_status
 settle_places(reader *r)
 {
@@ -317,12 +317,12 @@ settle_places(reader *r)
         t = sum;
     }
     become(pos, n, h, t);
-    if (v->places == DOP_PLACES_AXES && n / 2 > DOP_STEP_EDGE) { /* no picture has more columns or rows */
+    if (v->places == DOP_PLACES_AXES && n / 2 > DOP_STEP_EDGE) { /* no picture has more patch columns or rows */
         memmove(t + (uint64_t)DOP_STEP_EDGE * h, t + (uint64_t)(n / 2) * h, (uint64_t)DOP_STEP_EDGE * h * sizeof *t);
         v->n_places = 2 * DOP_STEP_EDGE;
         become(pos, v->n_places, h, t);
     }
-    if (v->places == DOP_PLACES_RESAMPLED) { /* a product with the rows' weights mixes them */
+    if (v->places == DOP_PLACES_RESAMPLED) { /* a product with the rows' weights resizes the table */
         pos->rows = h;
         pos->cols = n;
         pos->row_stride = sizeof *t;
@@ -331,7 +331,8 @@ settle_places(reader *r)
     return DOP_OK;
 }
 
-/* SigLIP 2: reorders the columns of the patch projection from [patch, patch, 3] to [3, patch, patch], the order of rows of patches. */
+/* SigLIP 2: reorders columns of the patch projection from [patch, patch, 3] to [3, patch, patch], the order of patch
+ * rows. */
 static dop_status
 settle_patches(reader *r)
 {
@@ -350,9 +351,9 @@ settle_patches(reader *r)
     return DOP_OK;
 }
 
-/* Gemma 4: reorders the rows of matrices of queries and keys, and their norms.  In files the halves of a head rotate by themselves, in
- * pairs (i, i + head_dim / 4), the first one by column, the second one by row; here a head rotates in pairs (i, i + head_dim / 2), the first
- * head_dim / 4 of them by row.  Scores stay what they are. */
+/* Gemma 4: reorders rows of query and key matrices, and their norms. In files, the halves of a head rotate separately in pairs
+ * (i, i + head_dim / 4), the first half by column, the second by row. Here a head rotates in pairs (i, i + head_dim / 2), the
+ * first head_dim / 4 pairs by row. Scores are unchanged. */
 static dop_status
 settle_halves(reader *r)
 {
@@ -371,7 +372,7 @@ settle_halves(reader *r)
                               : matrix ? w->row_stride
                                        : dop_type_of(w->type)->bytes;
         if (!w || n % v->head_dim != 0)
-            continue; /* check() says so, where it is wrong */
+            continue; /* if the length is wrong, check() reports it */
         uint8_t *to = dop_arena_alloc(r->arena, n * each);
         if (!to)
             return DOP_NO_MEMORY(r->diag);
@@ -385,8 +386,8 @@ settle_halves(reader *r)
     return DOP_OK;
 }
 
-/* Mistral 3: reorders the columns of the merging matrix.  Its unfolded input has one value of all patches side by side, ours all
- * values of one patch. */
+/* Mistral 3: reorders columns of the merging matrix. The file's unfolded input has all patches of one value adjacent; graphs have
+ * all values of one patch adjacent. */
 static dop_status
 settle_unfolded(reader *r)
 {
@@ -408,7 +409,7 @@ settle_unfolded(reader *r)
     return DOP_OK;
 }
 
-/* Has a vector the length that its place asks for? */
+/* True if a vector has the required length. */
 static bool
 fits(const reader *r, const dop_weight *w)
 {
@@ -427,7 +428,7 @@ fits(const reader *r, const dop_weight *w)
     return w->cols == v->hidden;
 }
 
-/* Checks the shapes of a projector's matrices; place: "", or "D0." and so on for the results of layers in `deep`. */
+/* Checks the shapes of a projector's matrices. place: "", or "D0." and so on for additional features. */
 static bool
 merges(reader *r, const char *place)
 {
@@ -446,7 +447,8 @@ merges(reader *r, const char *place)
     return v->features == features;
 }
 
-/* Checks that what one layer has all have: their files may lose a bias, or a norm, which would then be left out. */
+/* Checks that a weight of one layer exists in all layers. A bias or norm missing from the file would otherwise be
+ * skipped silently. */
 static dop_status
 check_alike(reader *r)
 {
@@ -501,7 +503,7 @@ check(reader *r)
                             "the tensors of the vision part have other shapes than %s says", r->files->facts);
 }
 
-/* Adds rows of zeros below a matrix. */
+/* Appends rows of zeros to a matrix. */
 static dop_status
 add_rows(const reader *r, dop_weight *w, uint32_t more)
 {
@@ -524,7 +526,7 @@ add_rows(const reader *r, dop_weight *w, uint32_t more)
     return DOP_OK;
 }
 
-/* Adds zeros behind each row. */
+/* Appends zeros to each row. */
 static dop_status
 add_columns(const reader *r, dop_weight *w, uint32_t more)
 {
@@ -542,7 +544,7 @@ add_columns(const reader *r, dop_weight *w, uint32_t more)
     return DOP_OK;
 }
 
-/* Makes the inner values of the FFN a number that matrix units take, with more values that are zeros: Qwen2.5-VL has 3420. */
+/* Pads the feed-forward width with zeros to a size that matrix units support: Qwen2.5-VL has 3420. */
 static dop_status
 settle_ffn(reader *r)
 {
