@@ -94,8 +94,8 @@ difference(builder *b, const dop_attention *t, dop_node_id y)
     return reshape(b, "attn_dr", plain_norm(b, "attn_dn", &each, y), 0, n);
 }
 
-/* Adds a learned bias per key to attention scores. Appends four copies of the bias to each key, and four values of 1 / (4 *
- * scale) to each query, so that the scale of attention cancels. */
+/* Adds a learned bias per key to attention scores: appends four copies of it to each key and four values 1 / (4 * scale) to each
+ * query. The scale of attention thus cancels. */
 static void
 bias_keys(builder *b, const dop_attention *t, dop_node_id values, dop_node_id *q, dop_node_id *k)
 {

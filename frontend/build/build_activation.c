@@ -19,7 +19,7 @@ dop_build_activation(builder *b, dop_act_kind kind, const char *name, dop_node_i
     }
     const uint32_t n = dop_op_of(activations[kind])->src_min;
     dop_node_id srcs[4] = {x};
-    for (uint32_t i = 1; i < n; i++) /* learned values */
+    for (uint32_t i = 1; i < n; i++) /* the learned values */
         srcs[i] = weight(b, (dop_role)(DOP_W_act_alpha_p + i - 1));
     return add_node(b, activations[kind], name, srcs, n, NULL, &(dop_want){.type = b->act_type});
 }

@@ -1,7 +1,7 @@
-/* Adapters added at run time. The A matrices of all adapters are stacked into one matrix by rows, the B matrices by
- * columns, so that an adapted product gains two low-rank products. Between them, a row's values are multiplied by its
- * sequence's factors: 0 for ranks of unused adapters. In steps of few rows the second product reads only the ranks of
- * the row's own adapters. */
+/* Adapters added at run time. An adapted product gains two low-rank products: the A matrices of all adapters form one
+ * matrix (concatenated rows), and so do the B matrices (concatenated columns). Between the two, a row's values are
+ * multiplied by its sequence's factors: 0 for ranks of unused adapters. In steps of few rows the second product reads
+ * only the ranks of the row's own adapters. */
 #ifndef DOPPLER_FRONTEND_BUILD_BUILD_ADAPTER_H
 #define DOPPLER_FRONTEND_BUILD_BUILD_ADAPTER_H
 

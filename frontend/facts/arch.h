@@ -70,7 +70,7 @@ dop_rope_sectioned(const dop_rope *r)
 /* Token mixer: the part of a layer that combines rows of different positions. */
 typedef enum dop_mixer_kind {
     DOP_MIXER_ATTENTION,
-    DOP_MIXER_LATENT, /* attention over a compressed cache */
+    DOP_MIXER_LATENT, /* multi-head latent attention (MLA) */
     DOP_MIXER_CONV,   /* gated short convolution */
     DOP_MIXER_DELTA,  /* gated delta rule */
     DOP_MIXER_SSM     /* state space, Mamba-2 */
@@ -308,10 +308,10 @@ enum { DOP_MAX_JOINED = 8 };
 typedef struct dop_eagle {
     uint32_t vocab; /* number of draft tokens (reduced vocabulary); 0: the layer is not an EAGLE drafter */
     uint32_t n, from[DOP_MAX_JOINED]; /* layers whose input streams are read; n_layers: the last layer's result */
-    bool defaults;                    /* the checkpoint does not list `from`; layers 2, n / 2 and n - 3 are used */
-    bool residual_normed;             /* the residual stream starts as the normalized hidden state */
-    bool embeds, head, listed;        /* has its own embedding; output matrix; list of draft token ids */
-    dop_norm each_norm, norm;         /* norm of each stream (separate weights); norm of the concatenated streams */
+    bool defaults;             /* `from` is not stated in the checkpoint: layers 2, n_layers / 2 and n_layers - 3 */
+    bool residual_normed;      /* the residual stream starts as the normalized hidden state */
+    bool embeds, head, listed; /* has its own embedding; output matrix; list of draft token ids */
+    dop_norm each_norm, norm;  /* norm of each stream (separate weights); norm of the concatenated streams */
 } dop_eagle;
 
 /* Drafter of several layers without a cache of its own: its layers attend to the cached keys and values of the model's layers
@@ -329,7 +329,7 @@ enum { DOP_MAX_MIXERS = 2 };
 
 /* A layer updates the residual stream x twice, for the mixers and for the feed-forward part: x += scale * post(part(pre(x))).
  * Several mixers read the same input, and their results are added. In a parallel layer the feed-forward part reads the stream
- * from before the mixers, through its own norm or, if it has none, the mixers' norm. */
+ * from before the mixers. It is normalized by its own norm or, if it has none, by the mixers' norm. */
 typedef struct dop_layer {
     uint32_t n_mixers;
     dop_mixer mixers[DOP_MAX_MIXERS];
@@ -391,7 +391,7 @@ typedef struct dop_layer_inputs {
  * `active`, and corrects each prediction by the error on the computed one. */
 typedef struct dop_altup {
     uint32_t n, active; /* n 0: a single residual stream */
-    bool scales;        /* per-layer inputs are gated by the active stream times learned values */
+    bool scales;        /* the gate of per-layer inputs is the active stream times learned values */
     dop_norm norm;      /* norm of the routers' input */
 } dop_altup;
 enum { DOP_MAX_STREAMS = 8 };
@@ -523,7 +523,7 @@ typedef struct dop_flat_parts {
         /* centred codes: tiles of `inner_tiles` * 16 columns per row, in the order of matrix units (tinygemm) */
         outer_tiles;
     uint32_t inner_tiles;
-    uint64_t rows, columns; /* centred codes: rows of groups; columns of the matrix */
+    uint64_t rows, columns; /* centred codes: rows of scales per group; columns of the matrix */
     /* bitsandbytes: value = levels[code] * largest of the group; the first of two codes is in the high nibble. `largest` is f32.
      * With nested levels it is a byte b, and the factor is nested_levels[b] * nested[group / nested_group] + offset. */
     const uint8_t *levels; /* f32 [16]; NULL: not bitsandbytes */
@@ -572,7 +572,7 @@ typedef struct dop_int4_parts {
     /* AWQ: a word has eight outputs of one input; integers and zero points are in the order 0 2 4 6 1 3 5 7. False (GPTQ): a word
      * has eight inputs of one output, and all values are in order. */
     bool by_output;
-    uint32_t zero_add;    /* added to a stored zero point, modulo 16 */
+    uint32_t zero_add;    /* constant added to stored zero points, modulo 16 */
     uint32_t bits;        /* bits per integer: 2, 3 (crossing words), 4 or 8, with inputs in order; 0: 4 bits */
     const uint8_t *order; /* 32-bit group number of each input; NULL: input / group */
     uint32_t group;       /* inputs per scale: a multiple of the block of the weight's type */

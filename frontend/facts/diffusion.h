@@ -1,5 +1,5 @@
-/* Facts of a latent diffusion model (https://arxiv.org/abs/2112.10752), except its text encoder: the U-Net that denoises latents,
- * the decoder that turns latents into pictures, and the noise schedule. Importers fill them; later code does not depend on the
+/* Facts of a latent diffusion model (https://arxiv.org/abs/2112.10752), except its text encoder: the U-Net that denoises
+ * latents, the decoder that produces pictures, and the noise schedule. Importers fill them; later code does not depend on the
  * file format. */
 #ifndef DOPPLER_FRONTEND_FACTS_DIFFUSION_H
 #define DOPPLER_FRONTEND_FACTS_DIFFUSION_H

@@ -1,6 +1,6 @@
-/* Declarations shared by the importers: the rows of the family table (families.c) and tensor name tables. A family row says how
- * the family's files spell things and which facts hold for all of its models; the files state all other facts. Code after the
- * importers does not depend on the family. */
+/* Declarations shared by the importers: the rows of the family table (families.c) and tensor name tables. A family row states how
+ * files spell facts, and which facts hold for all of the family's models; the files state all others. Code after the importers
+ * does not depend on the family. */
 #ifndef DOPPLER_FRONTEND_FACTS_IMPORT_H
 #define DOPPLER_FRONTEND_FACTS_IMPORT_H
 
@@ -19,7 +19,7 @@ enum {
     DOP_FAM_EMBED_SQRT = 1 << 8,     /* embedding is multiplied by sqrt(hidden) */
     DOP_FAM_QUERY_SCALAR = 1 << 9,   /* field query_pre_attn_scalar */
     DOP_FAM_SOFTCAPS = 1 << 10,      /* fields attn_logit_softcapping, final_logit_softcapping */
-    DOP_FAM_MULTIPLIERS = 1 << 11,   /* Granite's four multipliers */
+    DOP_FAM_MULTIPLIERS = 1 << 11,   /* Granite's four multipliers (embedding, attention, residual, logits) */
     DOP_FAM_LOCAL_ROPE = 1 << 12,    /* sliding layers have their own RoPE base */
     DOP_FAM_NOPE = 1 << 13,          /* field no_rope_layers */
     DOP_FAM_TIED = 1 << 14,          /* tie_word_embeddings defaults to true */
@@ -53,11 +53,12 @@ enum {
      << 37) /* with LOCAL_ROPE: files may state one base for all layers; scaling applies to full-attention layers only */
 #define DOP_FAM_SWA_HEADS (1ull << 38) /* MiMo: sliding layers have sinks and their own head counts; field v_head_dim */
 #define DOP_FAM_LOGIT_TIMES (1ull << 39)  /* field output_multiplier (factor on the logits) */
-#define DOP_FAM_DIFFERENTIAL (1ull << 40) /* differential attention */
+#define DOP_FAM_DIFFERENTIAL (1ull << 40) /* differential attention (dop_attention.differential) */
 #define DOP_FAM_ALTUP \
-    (1ull << 41) /* dop_altup; fields altup_num_inputs, laurel_rank, activation_sparsity_pattern; widths by layer */
+    (1ull             \
+     << 41) /* AltUp (dop_altup): fields altup_num_inputs, laurel_rank, activation_sparsity_pattern; feed-forward width per layer */
 #define DOP_FAM_DOGE \
-    (1ull << 42) /* key_bias, residual_weights: learned biases of keys, weights of streams; field keep_window_size */
+    (1ull << 42) /* Doge: learned biases of keys, learned weights of residual streams; field keep_window_size */
 #define DOP_FAM_ENCODER (1ull << 43) /* encoder: no output matrix, rows attend in both directions */
 #define DOP_FAM_SUM_NORM \
     (1ull << 44) /* the residual stream is normalized after each addition; there is no final norm */

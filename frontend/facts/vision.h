@@ -19,11 +19,12 @@ typedef enum dop_vision_places {
     DOP_PLACES_AXES, /* a learned row per patch column and per patch row; a patch gets the sum of its two */
 } dop_vision_places;
 
-/* Facts of a vision part. Other facts follow from the existence of weights: biases, gated layers (gate), factors on residual
- * branches (scale1, scale2), LayerNorm (with bias) or RMSNorm, norms before the first layer, after the last layer and after
- * branches (after1, after2), q and k norms per row or per head, clamped products (clips), shifted and scaled features (std_shift,
- * std_scale), and a second projector matrix (linear2). "v.L0.q_clip" f32 [4] has the lower and upper bound of the input of
- * product "v.L0.q", then of its result; an infinity means no bound. */
+/* Facts of a vision part. Other facts follow from the existence of weights:
+ *   biases; LayerNorm (with bias) or RMSNorm; q and k norms per row or per head;
+ *   gated layers (gate); factors on residual branches (scale1, scale2); clamped products (clips);
+ *   norms before the first layer, after the last layer and after branches (after1, after2);
+ *   shifted and scaled features (std_shift, std_scale); a second projector matrix (linear2).
+ * "v.L0.q_clip" f32 [4] has the lower and upper bound of the input of product "v.L0.q", then of its result. An infinity means no bound. */
 typedef struct dop_vision {
     uint32_t row_values; /* values per patch: the width of an input row */
     uint32_t hidden, heads, head_dim, ffn;

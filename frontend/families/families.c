@@ -712,7 +712,7 @@ void
 dop_family_list_types(dop_buf *out)
 {
     for (uint32_t i = 0; i < dop_n_families; i++) {
-        const char *type = dop_families[i].model_types[0]; /* NULL: a drafter */
+        const char *type = dop_families[i].model_types[0]; /* NULL for drafters */
         if (type && dop_family_by_model_type(type) == &dop_families[i])
             dop_buf_printf(out, "%s%s", out->size ? ", " : "", type);
     }

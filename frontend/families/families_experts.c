@@ -85,7 +85,7 @@ const dop_expert_keys dop_experts_minimax_m2 = {
               .sum_eps = 1e-20,                                                                                        \
               .correction = true}
 const dop_expert_keys dop_experts_glm4 = {GLM4, .first = "first_k_dense_replace", .first_otherwise = 1};
-/* All layers have experts, whatever first_k_dense_replace says (transformers, SolarOpenDecoderLayer). */
+/* All layers have experts; first_k_dense_replace is ignored (transformers, SolarOpenDecoderLayer). */
 const dop_expert_keys dop_experts_solar = {GLM4};
 const dop_expert_keys dop_experts_glm4_lite = {
     .n = "n_routed_experts",
@@ -171,7 +171,7 @@ dop_set_experts(const dop_expert_keys *k, const dop_arch *a, const dop_experts *
     f->experts.router_scale = 1 / sqrt(a->hidden);
 }
 
-/* Gemma 4: transformers, modeling_gemma4.py, Gemma4TextRouter and Gemma4TextDecoderLayer. */
+/* Gemma 4 (transformers, modeling_gemma4.py, Gemma4TextRouter and Gemma4TextDecoderLayer). */
 const dop_expert_keys dop_experts_gemma4 = {
     .n = "num_experts",
     .active = "top_k_experts",

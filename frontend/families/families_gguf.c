@@ -73,7 +73,7 @@ const dop_tensor_name dop_gguf_names_t5[] = {
     {.role = DOP_W_none},
 };
 
-/* Drafters, with slashes as in dop_names_eagle. */
+/* Drafters; leading slashes as in dop_names_eagle. */
 const dop_tensor_name dop_gguf_names_eagle[] = {
     {DOP_W_draft_embed_norm, "attn_norm.weight", DOP_PART_ALL, false},
     {DOP_W_draft_hidden_norm, "attn_norm_2.weight", DOP_PART_ALL, false},

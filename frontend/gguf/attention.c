@@ -186,7 +186,7 @@ dop_gi_layer_inputs(dop_gi *gi)
     if (st == DOP_OK)
         st = count(gi, DOP_GGUF(shared_kv_layers), a->n_layers, &n);
     if (gi->family->flags &
-        DOP_FAM_READER) /* drafter: all layers share, whatever the number says; with which layers is known with the model */
+        DOP_FAM_READER) /* drafter: all layers share; which model layers is set when the model is known */
         n = 0;
     const dop_gguf_tensor *embed = dop_gi_tensor(gi, "per_layer_token_embd.weight", NULL);
     p->vocab = !embed ? a->vocab : embed->dims[1] <= DOP_MAX_VOCAB ? (uint32_t)embed->dims[1] : 0;

@@ -8,7 +8,7 @@
  * drafter. dop_gi_eagle_list() reads the weight w, its list of draft token ids. Defined in eagle.c. */
 dop_status dop_gi_eagle_vocab(dop_gi *gi);
 dop_status dop_gi_eagle(dop_gi *gi);
-dop_status dop_gi_reader(dop_gi *gi); /* turns an imported model into a drafter of kind dop_sharer */
+dop_status dop_gi_reader(dop_gi *gi); /* makes an imported model a drafter of kind dop_sharer */
 dop_status dop_gi_eagle_list(const dop_gi *gi, const char *name, dop_weight *w);
 
 #endif

@@ -157,7 +157,7 @@ dop_gi_encoder(dop_gi *gi)
         *e = (dop_encoder){0};
         return DOP_OK;
     }
-    /* Files of rerankers may omit the pooling type and leave it to the user. */
+    /* Files of rerankers may omit the pooling type; a classifier then identifies them. */
     const bool ranks =
         pooling == POOL_RANK || (!stated && (tensor(gi, "cls.weight") || tensor(gi, "cls.output.weight")));
     leave_out(gi, ranks);

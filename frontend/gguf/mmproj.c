@@ -445,8 +445,8 @@ take(void *user, const char *name, dop_tower_tensor *out, dop_status *status)
     return true;
 }
 
-/* Fails for unread tensors of the vision part, except layers after the used one, the embedding row of a token that the text model
- * also has, and the audio part. */
+/* Fails for unread tensors of the vision part. Exceptions: layers after the used one, the audio part, and the embedding row of a
+ * token that the text model also has. */
 static dop_status
 check_leftovers(const reader *r)
 {

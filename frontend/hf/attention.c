@@ -136,7 +136,7 @@ share_caches(dop_hf *hf, const bool *sliding)
     uint32_t n = 0;
     bool wide = false;
     if (hf->family->flags & DOP_FAM_READER)
-        /* drafter: all layers share, whatever the number says; with which layers is known with the model */
+        /* drafter: all layers share; which model layers is set when the model is known */
         return DOP_OK;
     DOP_RETURN_IF_ERROR(dop_json_u32_or(&hf->cfg, DOP_HF(shared_kv_layers)->key, 0, a->n_layers, 0, &n));
     DOP_RETURN_IF_ERROR(dop_fact_flag_or(&hf->cfg, DOP_HF(ffn_doubled), false, &wide));
@@ -201,7 +201,7 @@ dop_hf_multi_query(dop_hf *hf, dop_attention *t)
     return DOP_OK;
 }
 
-/* MiniCPM3Config */
+/* Follows MiniCPM3Config of transformers. */
 dop_status
 dop_hf_mup(dop_hf *hf)
 {
@@ -217,7 +217,7 @@ error:
     return st;
 }
 
-/* MiMoV2FlashAttention */
+/* Follows MiMoV2FlashAttention. */
 dop_status
 dop_hf_swa_heads(dop_hf *hf, const bool *sliding)
 {
@@ -260,7 +260,7 @@ dop_hf_layer_heads(dop_hf *hf, bool *rotates)
     return DOP_OK;
 }
 
-/* DiffLlamaAttention: lambda_init_fn */
+/* Follows lambda_init_fn of DiffLlamaAttention. */
 double
 dop_hf_lambda_init(int32_t layer)
 {
@@ -294,7 +294,7 @@ normal_quantile(double p)
     return (low + high) / 2;
 }
 
-/* Gemma3nTextConfig */
+/* Follows Gemma3nTextConfig. */
 dop_status
 dop_hf_altup(dop_hf *hf)
 {

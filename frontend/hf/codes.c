@@ -35,7 +35,7 @@
 typedef struct matrix {
     dop_hf *hf;
     const dop_st_set *set;
-    const char *name; /* "model.layers.0.mlp.up_proj." */
+    const char *name; /* prefix of tensor names, such as "model.layers.0.mlp.up_proj." */
     uint64_t outputs;
     uint32_t inputs;
     const dop_st_tensor *codes, *scales, *zeros;

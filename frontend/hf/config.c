@@ -234,7 +234,7 @@ read_windows(dop_hf *hf, const bool *rotates, bool *sliding, uint32_t *out_windo
     const dop_window_rule rule = hf->family->window_rule;
     const json_t *types = dop_json_get(&hf->cfg, "layer_types");
     const bool neo = !types && dop_json_has(&hf->cfg, "attention_layers");
-    const char *const key = neo ? "window_size" : DOP_HF(window)->key; /* GPT-Neo's field */
+    const char *const key = neo ? "window_size" : DOP_HF(window)->key; /* GPT-Neo's field name */
     if (neo)
         types = dop_json_get(&hf->cfg, "attention_layers");
     bool use = true;

@@ -16,9 +16,8 @@ holder(const dop_hf *hf, const dop_json *own, const char *key)
     return own->object && dop_json_has(own, key) ? own : &hf->top;
 }
 
-/* Reads the model streams that the drafter reads. Numbers are layers whose input stream is meant. In files whose first number
- * is 1 they are layers whose result is meant, because no drafter reads the first layer's input and writers of such files
- * disagree. */
+/* Reads the model streams that the drafter reads. Numbers are layers whose input stream is read. If the first number is 1, they
+ * are layers whose result is read: writers of such files disagree, and no drafter reads a stream that early. */
 static dop_status
 read_streams(const dop_hf *hf, const dop_json *own, dop_eagle *e)
 {

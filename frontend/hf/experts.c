@@ -61,7 +61,7 @@ read_choice(const dop_hf *hf, const dop_expert_keys *k, dop_experts *x)
     const char *method = "", *score = "";
     if (st == DOP_OK)
         st = dop_json_str_or(&hf->cfg, "topk_method", "", &method);
-    if (strcmp(method, "greedy") == 0) /* DeepSeek-V2: no groups, whatever n_group says */
+    if (strcmp(method, "greedy") == 0) /* DeepSeek-V2: no groups, even if n_group is set */
         x->groups = 1;
     if (st == DOP_OK)
         st = dop_json_str_or(&hf->cfg, "scoring_func", "", &score);

@@ -33,7 +33,7 @@ enum { WORD = 8, LEVELS = 16, NESTED = 256, SMALLEST_GROUP = 32 };
 typedef struct matrix {
     dop_hf *hf;
     const dop_st_set *set;
-    const char *name; /* "model.layers.0.mlp.up_proj." */
+    const char *name; /* prefix of tensor names, such as "model.layers.0.mlp.up_proj." */
     uint64_t outputs;
     uint32_t inputs;
 } matrix;

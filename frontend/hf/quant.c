@@ -228,7 +228,7 @@ dop_hf_quant_config(dop_hf *hf)
 typedef struct layer {
     dop_hf *hf;
     const dop_st_set *set;
-    const char *name; /* "model.layers.0.mlp.up_proj." */
+    const char *name; /* prefix of tensor names, such as "model.layers.0.mlp.up_proj." */
     uint32_t inputs, group;
     uint64_t outputs, groups;
     const dop_st_tensor *words, *zeros, *scales, *g_idx;

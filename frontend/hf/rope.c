@@ -17,7 +17,7 @@ static const struct {
     {"llama3", DOP_ROPE_LLAMA3},
     {"yarn", DOP_ROPE_YARN},
     {"longrope", DOP_ROPE_LONGROPE},
-    {"su", DOP_ROPE_LONGROPE}, /* Phi-3's first name */
+    {"su", DOP_ROPE_LONGROPE}, /* Phi-3's first name for longrope */
     {"proportional", DOP_ROPE_PROPORTIONAL},
     {"mrope", DOP_ROPE_PLAIN},   /* Qwen2-VL's first files, see read_sections() */
     {"dynamic", DOP_ROPE_PLAIN}, /* within max_position_embeddings, see read_rope() */

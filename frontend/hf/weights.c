@@ -186,7 +186,8 @@ place_vectors(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop
     w->type = dop_hf_type(t);
     w->source = t->name;
     w->row_stride = rows->total * value;
-    w->col_stride = rows->block ? rows->block_step * value : 0; /* each block is a single value */
+    /* each block is a single value, so blocks are a column stride */
+    w->col_stride = rows->block ? rows->block_step * value : 0;
     w->data = t->data + rows->start * value;
     return DOP_OK;
 }

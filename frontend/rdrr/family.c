@@ -285,7 +285,7 @@ convert(dop_rdrr *r, const dop_rdrr_tensor *t, uint64_t n, const char **out_dtyp
     return *out_data ? DOP_OK : DOP_NO_MEMORY(r->diag);
 }
 
-/* Describes a tensor as one of a Hugging Face directory. */
+/* Describes a tensor in the form of a Hugging Face directory's. */
 static dop_status
 describe(dop_rdrr *r, const dop_rdrr_tensor *t, const uint8_t *instead, dop_st_tensor *out)
 {

@@ -94,7 +94,7 @@ add_step(dop_rdrr *r, const dop_path_step *step)
     dop_checkpoint *m = r->model;
     if (m->n_path >= MAX_STEPS)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "the kernel path has more than %d steps", MAX_STEPS);
-    if ((m->n_path & (m->n_path - 1)) == 0) { /* 0 or a power of two: full */
+    if ((m->n_path & (m->n_path - 1)) == 0) { /* a length of 0 or a power of two: the list is full */
         dop_path_step *list = dop_arena_alloc(r->arena, (m->n_path ? 2 * m->n_path : 1) * sizeof *list);
         if (!list)
             return DOP_NO_MEMORY(r->diag);

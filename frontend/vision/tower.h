@@ -68,9 +68,9 @@ typedef struct dop_tower_files {
     const char *facts;         /* file that states the sizes, for messages: "config.json" */
     bool no_post_norm;         /* the norm after the tower's last layer is unused */
     bool unfolds;              /* columns of the merging matrix have all patches of one value adjacent */
-    dop_vision_places places;  /* dop_tower_kind.places */
+    dop_vision_places places;  /* as dop_tower_kind.places */
     bool channels_last;        /* patch projection rows are [patch, patch, 3] instead of [3, patch, patch] */
-    bool halves;               /* dop_tower_kind.halves */
+    bool halves;               /* as dop_tower_kind.halves */
     bool unclipped;            /* the file has bounds of products, which are unused */
     bool projection_straight;  /* the projection is not stored transposed, unlike in other files */
     bool deep_by_layer;        /* deepstack tensor names contain the layer's number instead of 0, 1, ... */
