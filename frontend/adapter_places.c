@@ -34,13 +34,13 @@ order_of(const lister *l, const dop_weight_need *need, bool gguf)
 
 /* True for slices whose rows are not exactly the tensor's rows. */
 static bool
-indirect(dop_slice part)
+is_indirect_slice(dop_slice part)
 {
     return part == DOP_PART_PAIRED || part == DOP_PART_FOURFOLD || part == DOP_PART_KEY || part == DOP_PART_FLAT;
 }
 
 static dop_status
-add_place(lister *l, const dop_adapter_place *p, const char *tensor)
+append_adapter_place(lister *l, const dop_adapter_place *p, const char *tensor)
 {
     if (!tensor || !dop_arena_grow(l->arena, (void **)&l->places, l->n, &l->cap, sizeof *l->places))
         return DOP_NO_MEMORY(l->diag);
@@ -55,13 +55,13 @@ add_place(lister *l, const dop_adapter_place *p, const char *tensor)
 }
 
 static dop_status
-add(lister *l, const dop_adapter_place *p, const char *name)
+append_named_place(lister *l, const dop_adapter_place *p, const char *name)
 {
     static const char end[] = ".weight";
     const size_t n = strlen(name), cut = sizeof end - 1;
     if (n <= cut || strcmp(name + n - cut, end) != 0)
         return DOP_OK;
-    return add_place(l, p, dop_arena_printf(l->arena, "%.*s", (int)(n - cut), name));
+    return append_adapter_place(l, p, dop_arena_printf(l->arena, "%.*s", (int)(n - cut), name));
 }
 
 /* Adds the places of latent attention's key matrices (transposed) or value matrices, which are stacked by head. */
@@ -76,7 +76,7 @@ add_heads(lister *l, const dop_weight_need *need, bool keys, uint32_t target, co
                                      .start = h * each + (uint32_t)rows->start,
                                      .total = need->experts * each,
                                      .turned = keys};
-        DOP_RETURN_IF_ERROR(add(l, &p, name));
+        DOP_RETURN_IF_ERROR(append_named_place(l, &p, name));
     }
     return DOP_OK;
 }
@@ -84,15 +84,15 @@ add_heads(lister *l, const dop_weight_need *need, bool keys, uint32_t target, co
 /* Adds the place of a weight's rows from `first` on, for one row of a name table; one place per expert if experts are
  * separate tensors. */
 static dop_status
-add_named(lister *l, const dop_weight_need *need, const dop_tensor_name *n, bool gguf, uint32_t target, uint32_t first,
-          uint32_t *out_own)
+add_table_row_place(lister *l, const dop_weight_need *need, const dop_tensor_name *n, bool gguf, uint32_t target,
+                    uint32_t first, uint32_t *out_own)
 {
     const dop_layer *y = need->layer >= 0 ? &l->m->arch.layers[need->layer] : NULL;
     const dop_rows rows = dop_part_rows(y, n->part, need->rows);
     const uint32_t head = y && dop_layer_attention(y) ? dop_layer_attention(y)->head_dim : 0;
     char name[256], one[272];
     *out_own = rows.own;
-    if (indirect(n->part) || rows.turned || strchr(n->source, '#') || first >= need->rows)
+    if (is_indirect_slice(n->part) || rows.turned || strchr(n->source, '#') || first >= need->rows)
         return DOP_OK;
     if (gguf && need->layer >= 0)
         snprintf(name, sizeof name, "blk.%d.%s", (int)need->layer, n->source);
@@ -116,11 +116,11 @@ add_named(lister *l, const dop_weight_need *need, const dop_tensor_name *n, bool
     if (need->rank == 3 && !each)
         p.expert = UINT32_MAX;
     if (!each)
-        return add(l, &p, name);
+        return append_named_place(l, &p, name);
     for (uint32_t e = 0; e < need->experts; e++) {
         dop_expert_name(name, e, one, sizeof one);
         p.expert = e;
-        DOP_RETURN_IF_ERROR(add(l, &p, one));
+        DOP_RETURN_IF_ERROR(append_named_place(l, &p, one));
     }
     return DOP_OK;
 }
@@ -137,13 +137,13 @@ add_table(lister *l, const dop_weight_need *need, const dop_tensor_name *table, 
         const bool below = n != table && n[-1].role == n->role;
         first = below ? first + own : 0;
         if (!(below && own == 0))
-            DOP_RETURN_IF_ERROR(add_named(l, need, n, gguf, target, first, &own));
+            DOP_RETURN_IF_ERROR(add_table_row_place(l, need, n, gguf, target, first, &own));
     }
     return DOP_OK;
 }
 
 static bool
-has_role(const dop_tensor_name *table, dop_role role)
+table_has_role(const dop_tensor_name *table, dop_role role)
 {
     while (table && table->role != DOP_W_none && table->role != role)
         table++;
@@ -151,7 +151,7 @@ has_role(const dop_tensor_name *table, dop_role role)
 }
 
 static dop_status
-visit(void *user, const dop_weight_need *need)
+add_weight_places(void *user, const dop_weight_need *need)
 {
     lister *l = user;
     const dop_family *f = l->family;
@@ -163,11 +163,11 @@ visit(void *user, const dop_weight_need *need)
     const dop_tensor_name *own = l->converted->more_gguf_names;
     if (l->hf)
         DOP_RETURN_IF_ERROR(
-            add_table(l, need, has_role(f->more_names, need->role) ? f->more_names : f->names, false, target));
+            add_table(l, need, table_has_role(f->more_names, need->role) ? f->more_names : f->names, false, target));
     if (l->gguf && need->layer >= 0)
         DOP_RETURN_IF_ERROR(add_table(l, need, dop_gguf_names_fused, true, target));
     if (l->gguf)
-        DOP_RETURN_IF_ERROR(add_table(l, need, has_role(own, need->role) ? own : dop_gguf_names, true, target));
+        DOP_RETURN_IF_ERROR(add_table(l, need, table_has_role(own, need->role) ? own : dop_gguf_names, true, target));
     return DOP_OK;
 }
 
@@ -182,14 +182,14 @@ add_names(lister *l, const dop_adapter_place *p, const char *module)
     if (!module)
         DOP_RETURN_IF_ERROR(DOP_NO_MEMORY(l->diag));
     for (uint32_t i = 0; i < n; i++)
-        DOP_RETURN_IF_ERROR(add_place(l, p, names[i]));
+        DOP_RETURN_IF_ERROR(append_adapter_place(l, p, names[i]));
     return DOP_OK;
 }
 
 /* Adds the adapter names of a matrix of the first text encoder, which has the place `p`. With two encoders the last layer is
  * unused, and its names map to nothing. */
 static dop_status
-add_text(lister *l, const dop_adapter_place *p)
+add_text_encoder_names(lister *l, const dop_adapter_place *p)
 {
     const dop_arch *a = &l->m->arch;
     char last[64];
@@ -231,7 +231,7 @@ add_drawings(lister *l)
     const uint32_t n_text = l->n;
     for (uint32_t i = 0; i < n_text; i++) {
         const dop_adapter_place p = l->places[i]; /* the list may move when it grows */
-        DOP_RETURN_IF_ERROR(add_text(l, &p));
+        DOP_RETURN_IF_ERROR(add_text_encoder_names(l, &p));
     }
     for (uint32_t i = 0; i < l->m->weights.n; i++)
         DOP_RETURN_IF_ERROR(add_drawing(l, i));
@@ -268,7 +268,7 @@ dop_adapter_places(const dop_checkpoint *m, dop_arena *arena, dop_diag *diag, do
                                           .embedding = strcmp(w->name, "embed") == 0};
     }
     dop_status st = DOP_OK;
-    DOP_TRY(dop_arch_each_weight(&m->arch, visit, &l));
+    DOP_TRY(dop_arch_each_weight(&m->arch, add_weight_places, &l));
     if (m->diffusion)
         DOP_TRY(add_drawings(&l));
 error:
@@ -297,7 +297,7 @@ by_tap(const dop_weight *w, const float *from, uint32_t rows, dop_arena *arena)
 
 /* Adds one adapter change to its weight. */
 static dop_status
-change(dop_checkpoint *m, const dop_adapter_part *part, double scale, dop_diag *diag)
+apply_part_change(dop_checkpoint *m, const dop_adapter_part *part, double scale, dop_diag *diag)
 {
     dop_weight *w = &m->weights.items[part->target];
     dop_weight_change *list = dop_arena_alloc(m->arena, (w->n_changes + 1) * sizeof *list);
@@ -331,6 +331,6 @@ dop_checkpoint_merge(dop_checkpoint *m, const char *path, double scale, dop_diag
     DOP_RETURN_IF_ERROR(dop_adapter_places(m, m->arena, diag, &map));
     DOP_RETURN_IF_ERROR(dop_adapter_read(path, &map, m->arena, diag, &adapter));
     for (uint32_t i = 0; i < adapter.n_parts; i++)
-        DOP_RETURN_IF_ERROR(change(m, &adapter.parts[i], scale, diag));
+        DOP_RETURN_IF_ERROR(apply_part_change(m, &adapter.parts[i], scale, diag));
     return DOP_OK;
 }

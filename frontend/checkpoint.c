@@ -26,7 +26,7 @@ enum { MAX_NAME = 96 }; /* maximum bytes of a model's name */
 
 /* Counts parameters by the required shapes, so that a repacked or quantized file gives the same number. */
 static dop_status
-count_weight(void *user, const dop_weight_need *need)
+count_parameters(void *user, const dop_weight_need *need)
 {
     uint64_t *n = user;
     *n += (uint64_t)need->rows * (need->rank > 1 ? need->cols : 1) * (need->rank == 3 ? need->experts : 1);
@@ -34,7 +34,7 @@ count_weight(void *user, const dop_weight_need *need)
 }
 
 static bool
-printable(const char *name)
+is_printable_name(const char *name)
 {
     const size_t n = strlen(name);
     size_t i = 0;
@@ -48,10 +48,10 @@ printable(const char *name)
 static dop_status
 name_model(dop_checkpoint *m)
 {
-    if (m->name && printable(m->name))
+    if (m->name && is_printable_name(m->name))
         return DOP_OK;
     uint64_t n = 0;
-    dop_status st = m->diffusion ? DOP_OK : dop_arch_each_weight(&m->arch, count_weight, &n);
+    dop_status st = m->diffusion ? DOP_OK : dop_arch_each_weight(&m->arch, count_parameters, &n);
     for (uint32_t i = 0; m->diffusion && i < m->weights.n; i++)
         n += (uint64_t)m->weights.items[i].rows * m->weights.items[i].cols;
     if (st != DOP_OK)
@@ -207,7 +207,7 @@ fits_reader(const dop_arch *a, const dop_arch *d, const char *path, dop_diag *di
 
 /* Fails if a drafter does not match the model. */
 static dop_status
-fits(const dop_arch *a, const dop_arch *d, const char *path, dop_diag *diag)
+check_drafter_fits(const dop_arch *a, const dop_arch *d, const char *path, dop_diag *diag)
 {
     if (!dop_arch_is_drafter(d))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
@@ -274,7 +274,7 @@ move_weights(dop_checkpoint *m, dop_checkpoint *d, dop_layer *y, dop_diag *diag)
 
 /* Makes a matching drafter the model's drafting layers. */
 static dop_status
-adopt(dop_checkpoint *m, dop_checkpoint *d, dop_diag *diag)
+adopt_drafter(dop_checkpoint *m, dop_checkpoint *d, dop_diag *diag)
 {
     dop_arch *a = &m->arch;
     const uint32_t n = a->n_layers, defaults[] = {2, n / 2, n - 3};
@@ -310,9 +310,9 @@ dop_checkpoint_add_drafter(dop_checkpoint *m, const char *path, dop_diag *diag)
     dop_status st = dop_checkpoint_load(path, m->arena, diag, &d);
     if (st != DOP_OK)
         return st;
-    st = fits(&m->arch, &d.arch, path, diag);
+    st = check_drafter_fits(&m->arch, &d.arch, path, diag);
     if (st == DOP_OK)
-        st = adopt(m, &d, diag);
+        st = adopt_drafter(m, &d, diag);
     if (st == DOP_OK && d.note)
         st = dop_checkpoint_note(m, d.note, diag);
     if (st == DOP_OK && own)

@@ -17,7 +17,7 @@ dop_has_file(const char *dir, const char *file)
 }
 
 static bool
-ends(const char *name, const char *with)
+ends_in_text(const char *name, const char *with)
 {
     const size_t n = strlen(name), len = strlen(with);
     return n >= len && strcmp(name + n - len, with) == 0;
@@ -50,17 +50,18 @@ no_dots(const struct dirent *e)
 }
 
 static dop_status
-look(const char *dir, dop_arena *arena, dop_diag *diag, finds *f, dop_buf *names)
+list_model_files(const char *dir, dop_arena *arena, dop_diag *diag, finds *f, dop_buf *names)
 {
     struct dirent **list = NULL;
     const int n = scandir(dir, &list, no_dots, alphasort);
     for (int i = 0; i < n; i++) {
         const char *name = list[i]->d_name;
-        f->pickle |= ends(name, ".bin") || ends(name, ".pth") || ends(name, ".pt") || ends(name, ".ckpt");
-        f->safetensors |= ends(name, ".safetensors");
-        if (ends(name, ".gguf") && strstr(name, "mmproj")) {
+        f->pickle |= ends_in_text(name, ".bin") || ends_in_text(name, ".pth") || ends_in_text(name, ".pt") ||
+                     ends_in_text(name, ".ckpt");
+        f->safetensors |= ends_in_text(name, ".safetensors");
+        if (ends_in_text(name, ".gguf") && strstr(name, "mmproj")) {
             f->mmproj = true;
-        } else if (ends(name, ".gguf") && !is_later_part(name)) {
+        } else if (ends_in_text(name, ".gguf") && !is_later_part(name)) {
             if (!f->gguf)
                 f->gguf = dop_arena_printf(arena, "%s/%s", dir, name);
             if (f->n_gguf < MAX_LISTED)
@@ -87,7 +88,7 @@ dop_find_mmproj(const char *model, dop_arena *arena, dop_diag *diag, char **out_
     const int n = dir ? scandir(dir, &list, no_dots, alphasort) : 0;
     for (int i = 0; i < n; i++) {
         const char *name = list[i]->d_name;
-        if (ends(name, ".gguf") && strstr(name, "mmproj") && (*out_n)++ == 0) {
+        if (ends_in_text(name, ".gguf") && strstr(name, "mmproj") && (*out_n)++ == 0) {
             *out_path = dop_arena_printf(arena, "%s%s", slash ? dir : "", name);
             failed = !*out_path;
         }
@@ -116,7 +117,7 @@ dop_look_around(const char *dir, dop_arena *arena, dop_diag *diag, char **out_gg
     finds f = {0};
     dop_buf names = {0};
     *out_gguf = NULL;
-    dop_status st = look(dir, arena, diag, &f, &names);
+    dop_status st = list_model_files(dir, arena, diag, &f, &names);
     if (st != DOP_OK) {
         dop_buf_finish(&names);
         return st;

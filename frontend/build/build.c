@@ -36,7 +36,7 @@ head_norms(builder *b, const char *name, dop_role role, dop_node_id x, uint32_t 
 
 /* Returns a projection to queries, keys or values, clamped to [-clip, clip]. */
 static dop_node_id
-clipped(builder *b, const dop_attention *t, const char *name, dop_node_id x)
+project_clipped(builder *b, const dop_attention *t, const char *name, dop_node_id x)
 {
     char most[16], least[16];
     if (t->clip == 0)
@@ -49,13 +49,13 @@ clipped(builder *b, const dop_attention *t, const char *name, dop_node_id x)
 
 /* Splits projection y (queries, keys or values) into heads, clamped and normalized according to the facts. */
 static dop_node_id
-heads_of(builder *b, const dop_attention *t, dop_role role, dop_role norm_role, dop_node_id y, uint32_t heads)
+split_into_heads(builder *b, const dop_attention *t, dop_role role, dop_role norm_role, dop_node_id y, uint32_t heads)
 {
     char normed[16], head_name[16];
     const uint32_t dim = role == DOP_W_v ? dop_value_dim(t) : t->head_dim;
     snprintf(normed, sizeof normed, "%sn", dop_role_name(role));
     snprintf(head_name, sizeof head_name, "%sh", dop_role_name(role));
-    y = clipped(b, t, dop_role_name(role), y);
+    y = project_clipped(b, t, dop_role_name(role), y);
     const bool rows = t->norm_rows && norm_role != DOP_W_v_norm;
     if (rows)
         y = norm(b, normed, norm_role, y);
@@ -67,7 +67,7 @@ heads_of(builder *b, const dop_attention *t, dop_role role, dop_role norm_role, 
 
 /* Returns the residual stream x plus `scale` times a branch. The node is named x NUMBER AFTER, such as %x3a or %x4. */
 static dop_node_id
-residual(builder *b, uint32_t number, const char *after, double scale, dop_node_id x, dop_node_id branch)
+add_to_stream(builder *b, uint32_t number, const char *after, double scale, dop_node_id x, dop_node_id branch)
 {
     char name[24], scaled[32];
     snprintf(name, sizeof name, "x%u%s", number, after);
@@ -83,7 +83,7 @@ residual(builder *b, uint32_t number, const char *after, double scale, dop_node_
 
 /* Differential attention (arch.h): subtracts the second half of the heads of y from the first half, and normalizes. */
 static dop_node_id
-difference(builder *b, const dop_attention *t, dop_node_id y)
+subtract_half_heads(builder *b, const dop_attention *t, dop_node_id y)
 {
     const uint32_t n = dop_result_dim(t);
     const dop_norm each = {.kind = DOP_NORM_RMS, .eps = dop_arch_norm(b->a, b->layer, DOP_W_attn_norm).eps};
@@ -115,7 +115,7 @@ bias_keys(builder *b, const dop_attention *t, dop_node_id values, dop_node_id *q
 
 /* Returns queries, keys or values, plus the layer's own low-rank projection if it has one. */
 static dop_node_id
-lifted(builder *b, const dop_attention *t, dop_role role, dop_role a, dop_role own, dop_node_id in)
+project_with_adapter(builder *b, const dop_attention *t, dop_role role, dop_role a, dop_role own, dop_node_id in)
 {
     char name[16];
     dop_node_id y = project(b, role, in);
@@ -126,16 +126,17 @@ lifted(builder *b, const dop_attention *t, dop_role role, dop_role a, dop_role o
 }
 
 static dop_node_id
-attention(builder *b, const dop_attention *t, dop_node_id in)
+build_plain_attention(builder *b, const dop_attention *t, dop_node_id in)
 {
-    dop_node_id q = heads_of(b, t, DOP_W_q, DOP_W_q_norm, lifted(b, t, DOP_W_q, DOP_W_q_low_a, DOP_W_q_low_b, in),
-                             t->n_heads),
+    dop_node_id q = split_into_heads(b, t, DOP_W_q, DOP_W_q_norm,
+                                     project_with_adapter(b, t, DOP_W_q, DOP_W_q_low_a, DOP_W_q_low_b, in), t->n_heads),
                 k = 0, v = 0;
     if (!t->shares) {
-        dop_node_id made = lifted(b, t, DOP_W_k, DOP_W_k_low_a, DOP_W_k_low_b, in);
-        k = heads_of(b, t, DOP_W_k, DOP_W_k_norm, made, t->n_kv_heads);
-        v = heads_of(b, t, DOP_W_v, DOP_W_v_norm,
-                     t->k_is_v ? made : lifted(b, t, DOP_W_v, DOP_W_v_low_a, DOP_W_v_low_b, in), t->n_kv_heads);
+        dop_node_id made = project_with_adapter(b, t, DOP_W_k, DOP_W_k_low_a, DOP_W_k_low_b, in);
+        k = split_into_heads(b, t, DOP_W_k, DOP_W_k_norm, made, t->n_kv_heads);
+        v = split_into_heads(b, t, DOP_W_v, DOP_W_v_norm,
+                             t->k_is_v ? made : project_with_adapter(b, t, DOP_W_v, DOP_W_v_low_a, DOP_W_v_low_b, in),
+                             t->n_kv_heads);
     }
     dop_node_id gate = t->gate ? project(b, DOP_W_attn_gate, in) : 0;
     const bool pairs = t->rope >= 0 && b->a->ropes[t->rope].interleaved;
@@ -170,7 +171,7 @@ attention(builder *b, const dop_attention *t, dop_node_id in)
         y = op2(b, DOP_OP_mul, "attn_g", y, reshape(b, "attn_gh", gate, t->n_heads, 1), NULL, b->act_type);
     y = reshape(b, "attn_r", y, 0, t->n_heads * dop_value_dim(t));
     if (t->differential)
-        y = difference(b, t, y);
+        y = subtract_half_heads(b, t, y);
     if (t->gate && !t->gate_heads)
         y = op2(b, DOP_OP_mul, "attn_g", y, gate, NULL, b->act_type);
     return project(b, DOP_W_o, norm(b, "o_norm", DOP_W_o_norm, y));
@@ -178,7 +179,7 @@ attention(builder *b, const dop_attention *t, dop_node_id in)
 
 /* Returns a projection of a shared block, plus the layer's own low-rank projection of `low` (0: none). */
 static dop_node_id
-adapted(builder *b, dop_role role, dop_role own, const char *name, dop_node_id in, dop_node_id low)
+project_shared_block(builder *b, dop_role role, dop_role own, const char *name, dop_node_id in, dop_node_id low)
 {
     dop_node_id y = project(b, role, in);
     return low ? op2(b, DOP_OP_add, name, y, project(b, own, low), NULL, b->act_type) : y;
@@ -190,12 +191,12 @@ side_part(builder *b, const dop_layer *l, dop_node_id x)
 {
     set_role(b, "qkv");
     dop_node_id in = op2(b, DOP_OP_concat, "side_in", x, b->first, NULL, DOP_TYPE_none);
-    dop_node_id y = attention(b, &l->mixers[0].attn, norm(b, "side_norm", DOP_W_side_norm, in));
+    dop_node_id y = build_plain_attention(b, &l->mixers[0].attn, norm(b, "side_norm", DOP_W_side_norm, in));
     set_role(b, "side_up");
     y = norm(b, "side_ffn_norm", DOP_W_side_ffn_norm, y);
     dop_node_id low = l->side.rank ? project(b, DOP_W_side_a, y) : 0;
-    dop_node_id gate = adapted(b, DOP_W_side_gate, DOP_W_side_gate_b, "side_gates", y, low);
-    dop_node_id up = adapted(b, DOP_W_side_up, DOP_W_side_up_b, "side_ups", y, low);
+    dop_node_id gate = project_shared_block(b, DOP_W_side_gate, DOP_W_side_gate_b, "side_gates", y, low);
+    dop_node_id up = project_shared_block(b, DOP_W_side_up, DOP_W_side_up_b, "side_ups", y, low);
     y = op2(b, DOP_OP_mul, "side_gated", dop_build_activation(b, l->side.act, "side_act", gate), up, NULL, b->act_type);
     set_role(b, "side_down");
     return project(b, DOP_W_side_out, project(b, DOP_W_side_down, y));
@@ -217,7 +218,7 @@ mixer_part(builder *b, const dop_layer *l, dop_node_id x, dop_node_id *out_norme
         const bool attends = m->kind == DOP_MIXER_ATTENTION || m->kind == DOP_MIXER_LATENT;
         set_role(b, attends ? "qkv" : "mix_in");
         dop_node_id y = m->kind == DOP_MIXER_LATENT ? dop_build_latent(b, &m->attn, in)
-                        : attends                   ? attention(b, &m->attn, in)
+                        : attends                   ? build_plain_attention(b, &m->attn, in)
                                                     : dop_build_recurrent(b, &m->rec, in);
         y = scaled(b, name, y, m->scale, b->act_type);
         sum = sum ? op2(b, DOP_OP_add, "mixers", sum, y, NULL, b->act_type) : y;
@@ -227,7 +228,7 @@ mixer_part(builder *b, const dop_layer *l, dop_node_id x, dop_node_id *out_norme
 
 /* Returns the sparse gate relu(x - (mean + sparsity * standard deviation)), with mean and deviation of the row. */
 static dop_node_id
-sparse(builder *b, const dop_ffn *f, dop_node_id x)
+build_sparse_gate(builder *b, const dop_ffn *f, dop_node_id x)
 {
     if (f->sparsity == 0)
         return x;
@@ -245,7 +246,7 @@ dense_part(builder *b, const dop_ffn *f, dop_node_id in)
 {
     dop_node_id gate = f->gated ? project(b, DOP_W_gate, in) : 0, up = project(b, DOP_W_up, in);
     if (f->gated)
-        gate = sparse(b, f, scaled(b, "gate_by", gate, f->gate_scale, b->act_type));
+        gate = build_sparse_gate(b, f, scaled(b, "gate_by", gate, f->gate_scale, b->act_type));
     dop_node_id y = dop_build_gated(b, f, dop_ffn_experts(f) ? "dense_gated" : "gated", gate, up);
     set_role(b, "ffn_down");
     y = norm(b, "down_norm", DOP_W_down_norm, y);
@@ -254,7 +255,7 @@ dense_part(builder *b, const dop_ffn *f, dop_node_id in)
 }
 
 static dop_node_id
-ffn_part(builder *b, const dop_ffn *f, dop_node_id x)
+build_ffn_branch(builder *b, const dop_ffn *f, dop_node_id x)
 {
     const dop_experts *e = &f->experts;
     set_role(b, "ffn_up");
@@ -297,12 +298,12 @@ build_streams_layer(builder *b, uint32_t i, dop_node_id *streams)
     b->layer = (int32_t)i;
     dop_build_predictions(b, streams);
     dop_node_id normed = 0, x = streams[active], y = mixer_part(b, l, x, &normed);
-    x = residual(b, i, "a", l->residual_scale, x, y);
+    x = add_to_stream(b, i, "a", l->residual_scale, x, y);
     b->layer = (int32_t)i;
     x = op2(b, DOP_OP_add, "laurel_x", x, dop_build_laurel(b, normed), NULL, DOP_TYPE_none);
     x = scaled(b, "laurel_s", x, sqrt(0.5), DOP_TYPE_none);
-    y = ffn_part(b, &l->ffn, x);
-    x = residual(b, i + 1, "f", l->residual_scale, x, y);
+    y = build_ffn_branch(b, &l->ffn, x);
+    x = add_to_stream(b, i + 1, "f", l->residual_scale, x, y);
     b->layer = (int32_t)i;
     dop_build_corrections(b, streams, x);
     if (!b->inputs)
@@ -320,7 +321,7 @@ build_streams_layer(builder *b, uint32_t i, dop_node_id *streams)
 
 /* Multiplies the residual stream by the learned values of a role, if the layer has them. */
 static dop_node_id
-weighed(builder *b, const dop_layer *l, const char *name, dop_role role, dop_node_id x)
+multiply_stream(builder *b, const dop_layer *l, const char *name, dop_role role, dop_node_id x)
 {
     return l->residual_weights ? op2(b, DOP_OP_mul, name, x, weight(b, role), NULL, DOP_TYPE_none) : x;
 }
@@ -347,23 +348,24 @@ build_layer(builder *b, uint32_t i, dop_node_id in, dop_node_id x)
     b->layer = (int32_t)i;
     dop_node_id before = x, normed = 0, y = l->n_mixers ? mixer_part(b, l, in, &normed) : 0;
     if (l->ffn.kind == DOP_FFN_NONE)
-        return residual(b, i + 1, "", l->residual_scale, x, y);
-    x = y ? residual(b, i, "a", l->residual_scale, weighed(b, l, "attn_res", DOP_W_attn_residual, x), y) : x;
+        return add_to_stream(b, i + 1, "", l->residual_scale, x, y);
+    x = y ? add_to_stream(b, i, "a", l->residual_scale, multiply_stream(b, l, "attn_res", DOP_W_attn_residual, x), y)
+          : x;
     b->layer = (int32_t)i;
     if (b->a->cross.rows) {
-        x = residual(b, i, "c", l->residual_scale, x, dop_build_cross(b, l, x));
+        x = add_to_stream(b, i, "c", l->residual_scale, x, dop_build_cross(b, l, x));
         b->layer = (int32_t)i;
     }
     x = stream_norm(b, "attn_sum_norm", DOP_W_attn_sum_norm, x);
-    y = ffn_part(b, &l->ffn, !l->parallel ? x : l->ffn_norm.kind == DOP_NORM_NONE ? normed : before);
+    y = build_ffn_branch(b, &l->ffn, !l->parallel ? x : l->ffn_norm.kind == DOP_NORM_NONE ? normed : before);
     const char *const unscaled = l->scaled ? "u" : "";
-    x = weighed(b, l, "ffn_res", DOP_W_ffn_residual, x);
-    x = residual(b, i + 1, b->inputs ? "f" : unscaled, l->residual_scale, x, y);
+    x = multiply_stream(b, l, "ffn_res", DOP_W_ffn_residual, x);
+    x = add_to_stream(b, i + 1, b->inputs ? "f" : unscaled, l->residual_scale, x, y);
     b->layer = (int32_t)i;
     x = stream_norm(b, "ffn_sum_norm", DOP_W_ffn_sum_norm, x);
     b->layer = -1;
     if (b->inputs)
-        x = residual(b, i + 1, unscaled, 1, x, input_part(b, i, x));
+        x = add_to_stream(b, i + 1, unscaled, 1, x, input_part(b, i, x));
     if (!l->scaled)
         return x;
     b->layer = (int32_t)i;
@@ -376,7 +378,7 @@ build_layer(builder *b, uint32_t i, dop_node_id in, dop_node_id x)
 
 /* Returns the residual stream x after layer i plus the layer's control vector. */
 static dop_node_id
-controlled(builder *b, uint32_t i, dop_node_id x)
+add_control_vector(builder *b, uint32_t i, dop_node_id x)
 {
     char name[24];
     x = dop_build_controlled(b, i, x);
@@ -390,7 +392,7 @@ controlled(builder *b, uint32_t i, dop_node_id x)
 }
 
 static void
-inputs(builder *b)
+add_step_inputs(builder *b)
 {
     dop_shape ids = {1, {{1, DOP_SYM_T}}};
     b->tok = leaf(b, DOP_OP_input, "tok", "tokens", DOP_TYPE_u32, &ids);
@@ -421,7 +423,7 @@ inputs(builder *b)
 }
 
 static dop_node_id
-embedding(builder *b)
+embed_step_tokens(builder *b)
 {
     set_role(b, "embed");
     const dop_node_id table = b->opt->drafts ? dop_build_draft_embed(b) : (b->embed = weight(b, DOP_W_embed));
@@ -462,7 +464,7 @@ layer_inputs(builder *b, dop_node_id x)
 }
 
 static dop_node_id
-logits(builder *b, dop_node_id x)
+build_logits(builder *b, dop_node_id x)
 {
     const dop_arch *a = b->a;
     if (a->embed_width)
@@ -483,7 +485,7 @@ logits(builder *b, dop_node_id x)
 /* Sets the graph's outputs: result x, its arg-max (mapped through `list` of ids; 0: not mapped), hidden states for the drafter
  * (0: none), and states. */
 static void
-outputs(builder *b, dop_node_id x, dop_node_id list, dop_node_id sent)
+set_graph_outputs(builder *b, dop_node_id x, dop_node_id list, dop_node_id sent)
 {
     dop_node_id outs[3] = {x};
     uint32_t n = 1;
@@ -499,7 +501,7 @@ outputs(builder *b, dop_node_id x, dop_node_id list, dop_node_id sent)
 
 /* Builds the head: logits and arg-max, or hidden states, from the residual stream. Sets the graph's outputs. */
 static void
-head(builder *b, dop_node_id x)
+build_head(builder *b, dop_node_id x)
 {
     set_role(b, DOP_ROLE_HEAD);
     const bool one = b->opt->phase == DOP_PHASE_PREFILL || (b->opt->phase == DOP_PHASE_DECODE && b->opt->invariant);
@@ -513,10 +515,10 @@ head(builder *b, dop_node_id x)
         x = op1(b, DOP_OP_last_row, "last", x, NULL, DOP_TYPE_none);
     if (b->opt->encodes)
         x = dop_build_dense(b, x);
-    x = b->opt->embeds || b->opt->encodes ? op1(b, DOP_OP_cast, "hidden", x, NULL, DOP_TYPE_f32) : logits(b, x);
+    x = b->opt->embeds || b->opt->encodes ? op1(b, DOP_OP_cast, "hidden", x, NULL, DOP_TYPE_f32) : build_logits(b, x);
     if (one && b->opt->invariant)
         x = op1(b, DOP_OP_last_row, "last", x, NULL, DOP_TYPE_none);
-    outputs(b, x, 0, sent);
+    set_graph_outputs(b, x, 0, sent);
 }
 
 /* Builds a dop_sharer drafter and its head. x: embedding of the next tokens; h: hidden states. */
@@ -536,12 +538,12 @@ draft_by_reading(builder *b, dop_node_id x, dop_node_id h)
     const dop_node_id sent = op2(b, DOP_OP_matmul, "draft_hidden", x, weight(b, DOP_W_draft_out), NULL, DOP_TYPE_none),
                       w = weight(b, DOP_W_draft_head);
     b->layer = -1;
-    outputs(b, dop_build_output(b, x, w), 0, sent);
+    set_graph_outputs(b, dop_build_output(b, x, w), 0, sent);
 }
 
 /* Builds the drafting layer (dop_arch.drafts) and its head. x: embedding of the next tokens. */
 static void
-draft(builder *b, dop_node_id x)
+build_drafting_layer(builder *b, dop_node_id x)
 {
     const dop_shape rows = {2, {{1, DOP_SYM_T}, dop_dim_n(b->a->hidden)}};
     const dop_eagle *eagle = &b->a->layers[b->a->n_layers].eagle;
@@ -570,12 +572,12 @@ draft(builder *b, dop_node_id x)
     if (!b->opt->mixed)
         last = op1(b, DOP_OP_last_row, "last", last, NULL, DOP_TYPE_none);
     if (!eagle->vocab) {
-        outputs(b, logits(b, last), 0, sent);
+        set_graph_outputs(b, build_logits(b, last), 0, sent);
         return;
     }
     dop_node_id list = 0;
     x = dop_build_draft_logits(b, last, &list);
-    outputs(b, x, list, sent);
+    set_graph_outputs(b, x, list, sent);
 }
 
 dop_status
@@ -619,13 +621,13 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
     out_graph->stays = opt->drafts && dop_arch_drafts_by_reading(b.a);
     if (opt->encodes || opt->drafts)
         out_graph->name = opt->encodes ? "encode" : "draft";
-    inputs(&b);
+    add_step_inputs(&b);
     dop_build_picture_inputs(&b);
     dop_build_encode_inputs(&b);
     dop_build_adapter_factors(&b);
-    dop_node_id x = embedding(&b);
+    dop_node_id x = embed_step_tokens(&b);
     if (opt->drafts) {
-        draft(&b, x);
+        build_drafting_layer(&b, x);
         return b.status;
     }
     b.first = x;
@@ -638,11 +640,11 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
         if (m->arch.altup.n)
             build_streams_layer(&b, i, streams);
         else
-            x = controlled(&b, i, dop_build_deep(&b, i, build_layer(&b, i, x, x)));
+            x = add_control_vector(&b, i, dop_build_deep(&b, i, build_layer(&b, i, x, x)));
         dop_build_tap(&b, i + 1, x);
     }
     if (m->arch.altup.n)
         x = dop_build_one_stream(&b, streams);
-    head(&b, x);
+    build_head(&b, x);
     return b.status;
 }

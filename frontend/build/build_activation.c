@@ -26,7 +26,7 @@ dop_build_activation(builder *b, dop_act_kind kind, const char *name, dop_node_i
 
 /* Returns the clamped gated activation; activations.def has the formula. */
 static dop_node_id
-clamped(builder *b, dop_node_id gate, dop_node_id up)
+build_clamped_gate(builder *b, dop_node_id gate, dop_node_id up)
 {
     const dop_attr limit = {.f = 7}, below = {.f = -7}, by = {.f = 1.702}, one = {.f = 1};
     const dop_type t = b->act_type;
@@ -43,7 +43,7 @@ dop_build_gated(builder *b, const dop_ffn *f, const char *name, dop_node_id gate
     char act[24];
     snprintf(act, sizeof act, "%s_a", name);
     if (f->act == DOP_ACT_CLAMPED && gate)
-        return clamped(b, gate, up);
+        return build_clamped_gate(b, gate, up);
     if (!gate)
         return dop_build_activation(b, f->act, strcmp(name, "gated") == 0 ? "act" : act, up);
     gate = dop_build_activation(b, f->act, strcmp(name, "gated") == 0 ? "act" : act, gate);

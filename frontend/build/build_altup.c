@@ -75,7 +75,7 @@ dop_build_one_stream(builder *b, const dop_node_id *streams)
 
 /* Returns the AltUp router's result [T, n]: tanh of its product with the normalized stream x, scaled by 1 / hidden. */
 static dop_node_id
-modalities(builder *b, const char *name, dop_node_id x)
+build_altup_router(builder *b, const char *name, dop_node_id x)
 {
     char normed[32], by[32], routed[32];
     snprintf(normed, sizeof normed, "%s_n", name);
@@ -89,7 +89,7 @@ modalities(builder *b, const char *name, dop_node_id x)
 
 /* Returns to + x * c[:, at]; c[:, at] is a factor per row. */
 static dop_node_id
-add_times(builder *b, const char *name, dop_node_id to, dop_node_id x, dop_node_id c, uint32_t at)
+add_scaled_column(builder *b, const char *name, dop_node_id to, dop_node_id x, dop_node_id c, uint32_t at)
 {
     char factor[40], product[40];
     snprintf(factor, sizeof factor, "%s_c", name);
@@ -106,14 +106,14 @@ dop_build_predictions(builder *b, dop_node_id *streams)
     set_role(b, "predict");
     b->router[0] = weight(b, DOP_W_altup_norm);
     b->router[1] = weight(b, DOP_W_altup_router);
-    dop_node_id m = modalities(b, "predict_m", streams[b->a->altup.active]);
+    dop_node_id m = build_altup_router(b, "predict_m", streams[b->a->altup.active]);
     dop_node_id c = op2(b, DOP_OP_matmul, "predict", m, weight(b, DOP_W_altup_predict), NULL, DOP_TYPE_none);
     for (uint32_t j = 0; j < n; j++) {
         next[j] = streams[j];
         for (uint32_t i = 0; i < n; i++) {
             char name[32];
             snprintf(name, sizeof name, "predict%u_%u", j, i);
-            next[j] = add_times(b, name, next[j], streams[i], c, j * n + i);
+            next[j] = add_scaled_column(b, name, next[j], streams[i], c, j * n + i);
         }
     }
     memcpy(streams, next, n * sizeof *streams);
@@ -124,14 +124,14 @@ dop_build_corrections(builder *b, dop_node_id *streams, dop_node_id x)
 {
     const uint32_t n = b->a->altup.n;
     set_role(b, "correct");
-    dop_node_id m = modalities(b, "correct_m", x);
+    dop_node_id m = build_altup_router(b, "correct_m", x);
     dop_node_id c = op2(b, DOP_OP_matmul, "correct", m, weight(b, DOP_W_altup_correct), NULL, DOP_TYPE_none);
     c = op1(b, DOP_OP_offset, "correct_1", c, &(dop_attr){.f = 1}, DOP_TYPE_none);
     dop_node_id by = op2(b, DOP_OP_sub, "correct_d", x, streams[b->a->altup.active], NULL, DOP_TYPE_none);
     for (uint32_t j = 0; j < n; j++) {
         char name[32];
         snprintf(name, sizeof name, "correct%u", j);
-        streams[j] = add_times(b, name, streams[j], by, c, j);
+        streams[j] = add_scaled_column(b, name, streams[j], by, c, j);
     }
 }
 

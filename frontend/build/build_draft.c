@@ -21,7 +21,7 @@ dop_build_tap(builder *b, uint32_t i, dop_node_id x)
 
 /* Concatenates the streams, [T, n * hidden], in f32 because values of a stream may exceed the range of f16. */
 static dop_node_id
-side_by_side(builder *b, const dop_eagle *e)
+concat_joined_streams(builder *b, const dop_eagle *e)
 {
     dop_node_id x = b->joined[0];
     for (uint32_t k = 1; k < e->n; k++) {
@@ -40,7 +40,7 @@ dop_build_joined(builder *b, dop_node_id x)
         return x;
     b->layer = (int32_t)b->a->n_layers;
     set_role(b, "draft_join");
-    x = side_by_side(b, e);
+    x = concat_joined_streams(b, e);
     if (e->each_norm.kind != DOP_NORM_NONE) {
         x = plain_norm(b, "join_eu", &e->each_norm, reshape(b, "join_h", x, e->n, b->a->hidden));
         x = reshape(b, "join_r", x, 0, e->n * b->a->hidden);

@@ -52,7 +52,7 @@ dop_build_picture_inputs(builder *b)
 
 /* Adds picture rows to x; they are zero for text tokens. */
 static dop_node_id
-plus(builder *b, const char *name, const char *sum, dop_node_id rows, dop_node_id x)
+add_picture_rows(builder *b, const char *name, const char *sum, dop_node_id rows, dop_node_id x)
 {
     const dop_attr of[] = {{.i = b->a->vocab}, {.i = (int64_t)b->a->vocab + b->g->max_t}};
     return op2(b, DOP_OP_add, sum, x, op2(b, DOP_OP_gather, name, rows, b->tok, of, DOP_TYPE_none), NULL,
@@ -62,7 +62,7 @@ plus(builder *b, const char *name, const char *sum, dop_node_id rows, dop_node_i
 dop_node_id
 dop_build_features_of(builder *b, dop_node_id x)
 {
-    return b->features ? plus(b, "picture", "emb_f", b->features, x) : x;
+    return b->features ? add_picture_rows(b, "picture", "emb_f", b->features, x) : x;
 }
 
 dop_node_id
@@ -91,7 +91,7 @@ dop_build_deep(builder *b, uint32_t layer, dop_node_id x)
         return x;
     snprintf(name, sizeof name, "picture%u", layer + 1);
     snprintf(sum, sizeof sum, "x%ud", layer + 1);
-    return plus(b, name, sum, b->deep[layer], x);
+    return add_picture_rows(b, name, sum, b->deep[layer], x);
 }
 
 /* Returns whether pair i rotates by picture row (1), column (2), or time (0). */

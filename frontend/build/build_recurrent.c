@@ -24,7 +24,7 @@ new_state(builder *b, const char *name, dop_node_id old, dop_node_id x, dop_node
 }
 
 static dop_node_id
-convolution(builder *b, const dop_recurrent *s, dop_node_id x)
+build_causal_convolution(builder *b, const dop_recurrent *s, dop_node_id x)
 {
     const uint32_t channels = dop_conv_channels(s, b->a->hidden);
     dop_want want = {.shape = {2, {dop_dim_n(s->taps), dop_dim_n(channels)}}}, type = {.type = b->act_type};
@@ -53,7 +53,7 @@ unit_heads(builder *b, const char *name, dop_node_id x, uint32_t dim, double by)
 /* Builds the linear recurrence of all heads: [T,H,P] from the convolution's result, time steps dt [T,H] and, for a delta rule,
  * learning rates beta (0: none). Also writes the state. */
 static dop_node_id
-scan(builder *b, const dop_recurrent *s, dop_node_id mixed, dop_node_id dt, dop_node_id beta)
+build_linear_scan(builder *b, const dop_recurrent *s, dop_node_id mixed, dop_node_id dt, dop_node_id beta)
 {
     const uint32_t values = s->n_heads * s->head_dim, keys = s->n_groups * s->state_dim;
     const dop_shape kept = {4,
@@ -127,7 +127,7 @@ dop_build_recurrent(builder *b, const dop_recurrent *s, dop_node_id in)
     if (s->n_heads == 0) {
         dop_node_id gate = project(b, DOP_W_conv_b, in), c = project(b, DOP_W_conv_c, in);
         y = op2(b, DOP_OP_mul, "conv_bx", gate, project(b, DOP_W_conv_x, in), NULL, type);
-        y = op2(b, DOP_OP_mul, "conv_cx", convolution(b, s, y), c, NULL, type);
+        y = op2(b, DOP_OP_mul, "conv_cx", build_causal_convolution(b, s, y), c, NULL, type);
         set_role(b, "mix_out");
         return project(b, DOP_W_mix_out, y);
     }
@@ -135,7 +135,7 @@ dop_build_recurrent(builder *b, const dop_recurrent *s, dop_node_id in)
     z = project(b, DOP_W_mix_z, s->gate_rank ? project(b, DOP_W_mix_z_a, in) : in);
     y = project(b, DOP_W_mix_in, in);
     if (s->selective) /* dt and the other inputs are projected from the convolution's result */
-        y = in = op1(b, DOP_OP_silu, "mixed", convolution(b, s, y), NULL, type);
+        y = in = op1(b, DOP_OP_silu, "mixed", build_causal_convolution(b, s, y), NULL, type);
     dt = s->dt_rank ? norm(b, "dt_norm", DOP_W_dt_norm, project(b, DOP_W_mix_dt_a, in)) : in;
     const dop_node_id by = weight(b, DOP_W_mix_dt);
     dt = dop_build_adapted(b, DOP_W_mix_dt, by, dt, op2(b, DOP_OP_matmul, "mix_dt", dt, by, NULL, DOP_TYPE_none));
@@ -151,9 +151,9 @@ dop_build_recurrent(builder *b, const dop_recurrent *s, dop_node_id in)
         beta = op1(b, DOP_OP_sigmoid, "beta", project(b, DOP_W_mix_beta, in), NULL, DOP_TYPE_none);
     beta = beta ? scaled(b, "betas", beta, s->beta_scale, DOP_TYPE_none) : 0;
     if (!s->selective)
-        y = op1(b, DOP_OP_silu, "mixed", convolution(b, s, y), NULL, type);
+        y = op1(b, DOP_OP_silu, "mixed", build_causal_convolution(b, s, y), NULL, type);
     set_role(b, "scan");
-    y = scan(b, s, y, dt, beta);
+    y = build_linear_scan(b, s, y, dt, beta);
     z = reshape(b, "zh", scaled(b, "zs", z, s->gate_scale, type), s->n_heads, s->head_dim);
     z = op1(b, s->gate_sigmoid ? DOP_OP_sigmoid : DOP_OP_silu, "zg", z, NULL, type);
     if (s->norm_rows) {

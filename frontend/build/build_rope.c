@@ -12,7 +12,7 @@ static const double two_pi = 6.283185307179586476925286766559;
 
 /* Llama 3: interpolates long wavelengths, keeps short ones and blends in between. */
 static double
-llama3(const dop_rope *r, double freq)
+scale_llama3(const dop_rope *r, double freq)
 {
     const double ctx = r->original_ctx, wavelength = two_pi / freq;
     if (wavelength > ctx / r->low_freq_factor)
@@ -31,7 +31,7 @@ yarn_pair(const dop_rope *r, double turns)
 }
 
 static double
-yarn(const dop_rope *r, double freq, uint32_t i)
+scale_yarn(const dop_rope *r, double freq, uint32_t i)
 {
     double low = yarn_pair(r, r->beta_fast), high = yarn_pair(r, r->beta_slow);
     if (r->truncate) {
@@ -69,7 +69,7 @@ attention_factor(const dop_rope *r)
 }
 
 static double
-frequency(const dop_rope *r, uint32_t i, uint32_t n_pos)
+get_scaled_frequency(const dop_rope *r, uint32_t i, uint32_t n_pos)
 {
     double freq = pow(r->theta, -2.0 * i / r->dims);
     switch (r->scaling) {
@@ -79,10 +79,10 @@ frequency(const dop_rope *r, uint32_t i, uint32_t n_pos)
         freq /= r->factor;
         break;
     case DOP_ROPE_LLAMA3:
-        freq = llama3(r, freq);
+        freq = scale_llama3(r, freq);
         break;
     case DOP_ROPE_YARN:
-        freq = yarn(r, freq, i);
+        freq = scale_yarn(r, freq, i);
         break;
     case DOP_ROPE_LONGROPE:
         return freq / (n_pos > r->original_ctx ? r->long_factors : r->short_factors)[i];
@@ -107,7 +107,7 @@ dop_rope_rows(uint32_t n_pos)
 }
 
 static dop_status
-check_rope(const dop_rope *r, dop_diag *diag)
+check_rope_lengths(const dop_rope *r, dop_diag *diag)
 {
     const uint32_t half = r->dims / 2;
     if (r->dims == 0 || r->dims % 2 != 0 || (r->n_factors && (r->n_factors != half || !r->short_factors)) ||
@@ -120,9 +120,9 @@ dop_status
 dop_rope_frequency(const dop_rope *r, uint32_t pair, uint32_t n_pos, dop_diag *diag, double *out_frequency)
 {
     dop_status st = DOP_OK;
-    DOP_TRY(check_rope(r, diag));
+    DOP_TRY(check_rope_lengths(r, diag));
 error:
-    *out_frequency = st == DOP_OK ? frequency(r, pair, n_pos) : 0;
+    *out_frequency = st == DOP_OK ? get_scaled_frequency(r, pair, n_pos) : 0;
     return st;
 }
 
@@ -130,14 +130,14 @@ dop_status
 dop_rope_table(const dop_rope *r, uint32_t n_pos, float *out_table, dop_diag *diag)
 {
     const uint32_t half = r->dims / 2;
-    if (check_rope(r, diag) != DOP_OK)
+    if (check_rope_lengths(r, diag) != DOP_OK)
         return DOP_E_INTERNAL;
     double *freq = malloc(half * sizeof *freq);
     if (!freq)
         return DOP_NO_MEMORY(diag);
     const double factor = attention_factor(r) * (r->attention_times > 0 ? r->attention_times : 1);
     for (uint32_t i = 0; i < half; i++)
-        freq[i] = frequency(r, i, n_pos);
+        freq[i] = get_scaled_frequency(r, i, n_pos);
     const uint32_t low = dop_rope_low(n_pos), rows = dop_rope_rows(n_pos);
     for (uint32_t k = 0; k < rows; k++) {
         float *row = out_table + (size_t)k * r->dims;

@@ -8,14 +8,14 @@
 #include <string.h>
 
 static dop_status
-refuse(const dop_json *j, const char *key, const char *value)
+refuse_draw_value(const dop_json *j, const char *key, const char *value)
 {
     return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%s \"%.60s\" is not supported", key, value);
 }
 
 /* Fails if a field is present with none of the values, separated by "|". */
 static dop_status
-expect(const dop_json *j, const char *key, const char *values)
+expect_any_of(const dop_json *j, const char *key, const char *values)
 {
     const char *is = NULL;
     const json_t *v = dop_json_get(j, key);
@@ -29,7 +29,7 @@ expect(const dop_json *j, const char *key, const char *values)
         if (!at[n])
             break;
     }
-    return refuse(j, key, is ? is : "");
+    return refuse_draw_value(j, key, is ? is : "");
 }
 
 /* Reads a number per level: one for all, or a list. */
@@ -75,7 +75,7 @@ read_blocks(const dop_json *j, const char *key, const char *with, const char *wi
         const char *is = json_is_string(name) ? json_string_value(name) : "";
         out[i] = with && strcmp(is, with) == 0;
         if (!out[i] && strcmp(is, without) != 0)
-            return refuse(j, key, is);
+            return refuse_draw_value(j, key, is);
     }
     return DOP_OK;
 }
@@ -97,7 +97,7 @@ check_unet(const dop_json *j)
     static const char *const off[] = {"center_input_sample", "dual_cross_attention", "only_cross_attention",
                                       "class_embeddings_concat", "resnet_skip_time_act"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        DOP_RETURN_IF_ERROR(expect(j, texts[i].key, texts[i].values));
+        DOP_RETURN_IF_ERROR(expect_any_of(j, texts[i].key, texts[i].values));
     for (size_t i = 0; i < sizeof absent / sizeof *absent; i++)
         if (dop_json_has(j, absent[i]))
             return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "a U-Net with %s is not supported", absent[i]);
@@ -109,7 +109,7 @@ check_unet(const dop_json *j)
 
 /* Reads the additional conditioning of the timestep embedding. */
 static dop_status
-read_added(dop_diffusion *d, const dop_json *j)
+read_added_conditioning(dop_diffusion *d, const dop_json *j)
 {
     enum { SIZES = 6 };
     if (!dop_json_has(j, "addition_embed_type"))
@@ -153,7 +153,7 @@ dop_draw_read_text_2(dop_draw_reader *r, const dop_json *j)
     if (st != DOP_OK)
         return st;
     if (!dop_act_by_name(act, &t->act) || (t->act != DOP_ACT_GELU && t->act != DOP_ACT_QUICK_GELU))
-        return refuse(j, "hidden_act", act);
+        return refuse_draw_value(j, "hidden_act", act);
     if (rows != r->m->arch.ctx_train)
         return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "texts of %u tokens, of %u in the first text encoder", rows,
                            r->m->arch.ctx_train);
@@ -203,7 +203,7 @@ dop_draw_read_unet(dop_draw_reader *r, const dop_json *j)
     if (st == DOP_OK)
         st = dop_json_u32_or(j, "sample_size", 1, 1024, 64, &d->sample);
     if (st == DOP_OK)
-        st = read_added(d, j);
+        st = read_added_conditioning(d, j);
     if (st != DOP_OK)
         return st;
     if (out != d->latents)
@@ -224,8 +224,8 @@ dop_draw_read_vae(dop_draw_reader *r, const dop_json *j)
     dop_diffusion *d = r->d;
     bool none[DOP_DRAW_LEVELS];
     uint32_t latents = 0;
-    DOP_RETURN_IF_ERROR(expect(j, "_class_name", "AutoencoderKL"));
-    DOP_RETURN_IF_ERROR(expect(j, "act_fn", "silu|swish"));
+    DOP_RETURN_IF_ERROR(expect_any_of(j, "_class_name", "AutoencoderKL"));
+    DOP_RETURN_IF_ERROR(expect_any_of(j, "act_fn", "silu|swish"));
     DOP_RETURN_IF_ERROR(read_channels(r, j, &d->n_decodes, d->channels));
     DOP_RETURN_IF_ERROR(read_blocks(j, "up_block_types", NULL, "UpDecoderBlock2D", d->n_decodes, none));
     DOP_RETURN_IF_ERROR(dop_json_u32_or(j, "layers_per_block", 1, 4, 1, &d->decode_layers));
@@ -291,11 +291,11 @@ static dop_status
 read_spacing(dop_draw_reader *r, const dop_json *j, const scheduler *s)
 {
     const char *spacing = NULL, *predicts = NULL;
-    dop_status st = expect(j, "timestep_spacing", "leading|linspace|trailing");
+    dop_status st = expect_any_of(j, "timestep_spacing", "leading|linspace|trailing");
     if (st == DOP_OK)
         st = dop_json_str_or(j, "timestep_spacing", s->leads ? "leading" : "linspace", &spacing);
     if (st == DOP_OK)
-        st = expect(j, "prediction_type", "epsilon|v_prediction|sample");
+        st = expect_any_of(j, "prediction_type", "epsilon|v_prediction|sample");
     if (st == DOP_OK)
         st = dop_json_str_or(j, "prediction_type", "epsilon", &predicts);
     if (st != DOP_OK)
@@ -324,7 +324,7 @@ dop_draw_read_schedule(dop_draw_reader *r, const dop_json *j)
     if (st == DOP_OK)
         st = dop_json_f64_or(j, "beta_end", 1e-9, 0.999, 0.02, &d->beta_last);
     if (st == DOP_OK)
-        st = expect(j, "beta_schedule", "linear|scaled_linear");
+        st = expect_any_of(j, "beta_schedule", "linear|scaled_linear");
     if (st == DOP_OK)
         st = dop_json_str_or(j, "beta_schedule", "linear", &betas);
     if (st == DOP_OK)

@@ -32,7 +32,7 @@ static const char unet_prefix[] = "model.diffusion_model.";
 
 /* Returns the rest of a name after a prefix; NULL: another prefix. */
 static const char *
-behind(const char *name, const char *prefix)
+skip_name_prefix(const char *name, const char *prefix)
 {
     const size_t n = strlen(prefix);
     return strncmp(name, prefix, n) == 0 ? name + n : NULL;
@@ -51,7 +51,7 @@ find(const dop_st_set *set, const char *format, ...)
 
 /* Returns the length of an axis of a tensor; 0: none. */
 static json_int_t
-axis(const dop_st_tensor *t, uint32_t i)
+get_axis_length(const dop_st_tensor *t, uint32_t i)
 {
     return t && i < t->rank && t->shape[i] <= DOP_MAX_VOCAB ? (json_int_t)t->shape[i] : 0;
 }
@@ -75,7 +75,7 @@ add_thirds(dop_arena *arena, const dop_st_tensor *t, const char *name, dop_st_se
 }
 
 static int
-by_name(const void *a, const void *b)
+compare_single_tensors(const void *a, const void *b)
 {
     return strcmp(((const dop_st_tensor *)a)->name, ((const dop_st_tensor *)b)->name);
 }
@@ -85,7 +85,7 @@ static const char *
 name_in(const single *s, int part, const char *name)
 {
     dop_arena *arena = s->r.arena;
-    const char *rest = s->prefix[part] ? behind(name, s->prefix[part]) : NULL;
+    const char *rest = s->prefix[part] ? skip_name_prefix(name, s->prefix[part]) : NULL;
     if (!rest)
         return NULL;
     return part == DOP_DRAW_UNET  ? dop_draw_unet_name(arena, rest, s->layers)
@@ -96,7 +96,7 @@ name_in(const single *s, int part, const char *name)
 
 /* Transposes a matrix that is stored transposed, in a copy. */
 static dop_status
-turn(const single *s, dop_st_tensor *t)
+transpose_tensor(const single *s, dop_st_tensor *t)
 {
     const uint64_t rows = t->rank == 2 ? t->shape[0] : 0, cols = t->rank == 2 ? t->shape[1] : 0,
                    size = rows && cols ? t->bytes / rows / cols : 0;
@@ -138,10 +138,10 @@ list_part(single *s, int part)
         dop_st_tensor *own = &to->tensors[to->n++];
         *own = *t;
         own->name = name;
-        if (part == s->open_clip && strcmp(name, "text_projection.weight") == 0 && turn(s, own) != DOP_OK)
+        if (part == s->open_clip && strcmp(name, "text_projection.weight") == 0 && transpose_tensor(s, own) != DOP_OK)
             return DOP_E_NOMEM;
     }
-    qsort(to->tensors, to->n, sizeof *to->tensors, by_name);
+    qsort(to->tensors, to->n, sizeof *to->tensors, compare_single_tensors);
     for (uint32_t i = 1; i < to->n; i++)
         if (strcmp(to->tensors[i - 1].name, to->tensors[i].name) == 0)
             return DOP_FAIL_IN(s->r.diag, DOP_E_INPUT, s->r.parts.path, "two tensors stand for %s",
@@ -158,24 +158,24 @@ typedef struct config {
 } config;
 
 static void
-say(config *c, const char *key, json_t *value)
+set_config_field(config *c, const char *key, json_t *value)
 {
     c->failed |= json_object_set_new(c->object, key, value) != 0;
 }
 
 /* Appends to a list; `first`: prepends. */
 static void
-put(config *c, const char *key, json_t *value, bool first)
+put_config_item(config *c, const char *key, json_t *value, bool first)
 {
     json_t *list = json_object_get(c->object, key);
     if (!list && (list = json_array()))
-        say(c, key, list);
+        set_config_field(c, key, list);
     c->failed |= (first ? json_array_insert_new(list, 0, value) : json_array_append_new(list, value)) != 0;
 }
 
 /* Returns a new reference to the result; NULL: out of memory. */
 static json_t *
-made(config *c)
+finish_config(config *c)
 {
     if (c->failed) {
         json_decref(c->object);
@@ -186,7 +186,7 @@ made(config *c)
 
 /* True if the model predicts velocities, as Stable Diffusion 2 for 768 x 768 pixels does. */
 static bool
-velocities(const single *s)
+predicts_velocity(const single *s)
 {
     const json_t *v = json_object_get(s->r.parts.of[DOP_DRAW_SCHEDULER].config, "prediction_type");
     return json_is_string(v) && strcmp(json_string_value(v), "v_prediction") == 0;
@@ -194,9 +194,9 @@ velocities(const single *s)
 
 /* Returns the length of the second text encoder's pooled vector. */
 static json_int_t
-projection(const single *s)
+get_projection_width(const single *s)
 {
-    return axis(find(&s->r.parts.of[DOP_DRAW_TEXT_2].set, "text_projection.weight"), 0);
+    return get_axis_length(find(&s->r.parts.of[DOP_DRAW_TEXT_2].set, "text_projection.weight"), 0);
 }
 
 /* Derives the U-Net's configuration. Attention has 8 heads if its first product is a convolution (Stable Diffusion 1),
@@ -207,14 +207,14 @@ unet_config(const single *s)
     enum { HEADS = 8, HEAD = 64 };
     const dop_st_set *set = &s->r.parts.of[DOP_DRAW_UNET].set;
     const dop_st_tensor *key = NULL;
-    const json_int_t sample = s->prefix[DOP_DRAW_TEXT_2] ? 128 : velocities(s) ? 96 : 64;
+    const json_int_t sample = s->prefix[DOP_DRAW_TEXT_2] ? 128 : predicts_velocity(s) ? 96 : 64;
     config c = {.object = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "_class_name", "UNet2DConditionModel",
-                                    "in_channels", axis(find(set, "conv_in.weight"), 1), "out_channels",
-                                    axis(find(set, "conv_out.weight"), 0), "layers_per_block", (json_int_t)s->layers,
-                                    "norm_num_groups", (json_int_t)32, "sample_size", sample)};
+                                    "in_channels", get_axis_length(find(set, "conv_in.weight"), 1), "out_channels",
+                                    get_axis_length(find(set, "conv_out.weight"), 0), "layers_per_block",
+                                    (json_int_t)s->layers, "norm_num_groups", (json_int_t)32, "sample_size", sample)};
     c.failed = !c.object;
     for (uint32_t i = 0; i <= DOP_DRAW_LEVELS; i++) {
-        const json_int_t channels = axis(find(set, "down_blocks.%u.resnets.0.conv1.weight", i), 0);
+        const json_int_t channels = get_axis_length(find(set, "down_blocks.%u.resnets.0.conv1.weight", i), 0);
         const dop_st_tensor *in = find(set, "down_blocks.%u.attentions.0.proj_in.weight", i);
         uint32_t depth = 0;
         if (channels == 0)
@@ -226,20 +226,20 @@ unet_config(const single *s)
         if (!in) /* of the middle block, if the last level has none */
             in = find(set, "mid_block.attentions.0.proj_in.weight");
         const json_int_t heads = !in || in->rank != 2 ? HEADS : channels < HEAD ? 1 : channels / HEAD;
-        put(&c, "block_out_channels", json_integer(channels), false);
-        put(&c, "transformer_layers_per_block", json_integer(depth ? depth : 1), false);
-        put(&c, "attention_head_dim", json_integer(heads), false);
-        put(&c, "down_block_types", json_string(depth ? "CrossAttnDownBlock2D" : "DownBlock2D"), false);
-        put(&c, "up_block_types", json_string(depth ? "CrossAttnUpBlock2D" : "UpBlock2D"), true);
+        put_config_item(&c, "block_out_channels", json_integer(channels), false);
+        put_config_item(&c, "transformer_layers_per_block", json_integer(depth ? depth : 1), false);
+        put_config_item(&c, "attention_head_dim", json_integer(heads), false);
+        put_config_item(&c, "down_block_types", json_string(depth ? "CrossAttnDownBlock2D" : "DownBlock2D"), false);
+        put_config_item(&c, "up_block_types", json_string(depth ? "CrossAttnUpBlock2D" : "UpBlock2D"), true);
     }
-    say(&c, "cross_attention_dim", json_integer(axis(key, 1)));
-    const json_int_t added = axis(find(set, "add_embedding.linear_1.weight"), 1);
+    set_config_field(&c, "cross_attention_dim", json_integer(get_axis_length(key, 1)));
+    const json_int_t added = get_axis_length(find(set, "add_embedding.linear_1.weight"), 1);
     if (added) {
-        say(&c, "addition_embed_type", json_string("text_time"));
-        say(&c, "projection_class_embeddings_input_dim", json_integer(added));
-        say(&c, "addition_time_embed_dim", json_integer((added - projection(s)) / 6));
+        set_config_field(&c, "addition_embed_type", json_string("text_time"));
+        set_config_field(&c, "projection_class_embeddings_input_dim", json_integer(added));
+        set_config_field(&c, "addition_time_embed_dim", json_integer((added - get_projection_width(s)) / 6));
     }
-    return made(&c);
+    return finish_config(&c);
 }
 
 static json_t *
@@ -250,17 +250,17 @@ vae_config(const single *s)
     while (layers < 8 && find(set, "decoder.up_blocks.0.resnets.%u.conv1.weight", layers + 1))
         layers++;
     config c = {.object = json_pack("{s:s, s:I, s:I, s:I, s:I, s:f}", "_class_name", "AutoencoderKL", "latent_channels",
-                                    axis(find(set, "decoder.conv_in.weight"), 1), "out_channels",
-                                    axis(find(set, "decoder.conv_out.weight"), 0), "layers_per_block",
+                                    get_axis_length(find(set, "decoder.conv_in.weight"), 1), "out_channels",
+                                    get_axis_length(find(set, "decoder.conv_out.weight"), 0), "layers_per_block",
                                     (json_int_t)layers, "norm_num_groups", (json_int_t)32, "scaling_factor",
                                     s->prefix[DOP_DRAW_TEXT_2] ? 0.13025 : 0.18215)};
     c.failed = !c.object;
     for (uint32_t i = 0; i < s->vae_levels; i++) {
         const dop_st_tensor *t = find(set, "decoder.up_blocks.%u.resnets.0.conv1.weight", i);
-        put(&c, "block_out_channels", json_integer(axis(t, 0)), true);
-        put(&c, "up_block_types", json_string("UpDecoderBlock2D"), false);
+        put_config_item(&c, "block_out_channels", json_integer(get_axis_length(t, 0)), true);
+        put_config_item(&c, "up_block_types", json_string("UpDecoderBlock2D"), false);
     }
-    return made(&c);
+    return finish_config(&c);
 }
 
 /* Derives a text encoder's configuration; heads have 64 values. */
@@ -272,21 +272,22 @@ encoder_config(const single *s, int part)
     const char *in = find(set, "text_model.embeddings.token_embedding.weight") ? "text_model." : "";
     const char *act = part == s->open_clip ? "gelu" : "quick_gelu";
     const dop_st_tensor *tokens = find(set, "%sembeddings.token_embedding.weight", in);
-    const json_int_t width = axis(tokens, 1);
+    const json_int_t width = get_axis_length(tokens, 1);
     uint32_t layers = 0;
     while (layers < DOP_MAX_LAYERS && find(set, "%sencoder.layers.%u.mlp.fc1.weight", in, layers))
         layers++;
     config c = {.object = json_pack("{s:[s], s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "architectures", "CLIPTextModel",
                                     "model_type", "clip_text_model", "hidden_act", act, "hidden_size", width,
-                                    "intermediate_size", axis(find(set, "%sencoder.layers.0.mlp.fc1.weight", in), 0),
+                                    "intermediate_size",
+                                    get_axis_length(find(set, "%sencoder.layers.0.mlp.fc1.weight", in), 0),
                                     "num_hidden_layers", (json_int_t)layers, "num_attention_heads",
                                     width < HEAD ? (json_int_t)1 : width / HEAD, "max_position_embeddings",
-                                    axis(find(set, "%sembeddings.position_embedding.weight", in), 0), "vocab_size",
-                                    axis(tokens, 0))};
+                                    get_axis_length(find(set, "%sembeddings.position_embedding.weight", in), 0),
+                                    "vocab_size", get_axis_length(tokens, 0))};
     c.failed = !c.object;
-    if (projection(s))
-        say(&c, "projection_dim", json_integer(projection(s)));
-    return made(&c);
+    if (get_projection_width(s))
+        set_config_field(&c, "projection_dim", json_integer(get_projection_width(s)));
+    return finish_config(&c);
 }
 
 static json_t *
@@ -311,7 +312,7 @@ scheduler_config(const single *s)
 
 /* Reads a part's configuration from FOLDER/FILE next to the file; otherwise derives it from the tensors. */
 static dop_status
-configure(single *s, int part, const char *file, json_t *(*derive)(const single *s))
+configure_part(single *s, int part, const char *file, json_t *(*derive)(const single *s))
 {
     dop_draw_part *p = &s->r.parts.of[part];
     const char *beside = dop_arena_printf(s->r.arena, "%s/%s", s->folder, file);
@@ -355,15 +356,15 @@ open_scheduler(single *s)
                                 "Diffusion 2.1 for 768x768; of others, put scheduler_config.json beside it",
                                 s->r.diag));
     }
-    return configure(s, DOP_DRAW_SCHEDULER, here ? "scheduler_config.json" : "scheduler/scheduler_config.json",
-                     scheduler_config);
+    return configure_part(s, DOP_DRAW_SCHEDULER, here ? "scheduler_config.json" : "scheduler/scheduler_config.json",
+                          scheduler_config);
 }
 
 /* ---- the file ----------------------------------------------------------------------------------------------------------- */
 
 /* Finds the parts, and counts the layers that tensor names depend on. */
 static void
-count(single *s)
+count_single_parts(single *s)
 {
     enum { ALL_LAYERS = 24 }; /* OpenCLIP ViT-H; Stable Diffusion 2 reads the result of the second to last layer */
     static const char first[] = "transformer.resblocks.0.ln_1.weight", one[] = "cond_stage_model.model.",
@@ -388,7 +389,7 @@ count(single *s)
 
 /* Checks that all parts are in the file. */
 static dop_status
-check_parts(const single *s)
+check_all_parts(const single *s)
 {
     static const struct {
         int part;
@@ -406,7 +407,7 @@ check_parts(const single *s)
 
 /* Finds the tokenizer next to the file: in the folder "tokenizer", or in the file's own folder. */
 static dop_status
-find_tokenizer(single *s)
+find_single_tokenizer(single *s)
 {
     const char *const folders[] = {dop_arena_printf(s->r.arena, "%s/tokenizer", s->folder), s->folder};
     bool found = false, failed = !folders[0];
@@ -428,7 +429,7 @@ find_tokenizer(single *s)
 }
 
 static dop_status
-read_parts(single *s)
+read_single_parts(single *s)
 {
     static const struct {
         int part;
@@ -440,12 +441,12 @@ read_parts(single *s)
                  {DOP_DRAW_VAE, "vae/config.json", vae_config}};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         DOP_RETURN_IF_ERROR(list_part(s, parts[i].part));
-    DOP_RETURN_IF_ERROR(check_parts(s));
-    DOP_RETURN_IF_ERROR(find_tokenizer(s));
+    DOP_RETURN_IF_ERROR(check_all_parts(s));
+    DOP_RETURN_IF_ERROR(find_single_tokenizer(s));
     DOP_RETURN_IF_ERROR(open_scheduler(s));
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (s->prefix[parts[i].part])
-            DOP_RETURN_IF_ERROR(configure(s, parts[i].part, parts[i].file, parts[i].derive));
+            DOP_RETURN_IF_ERROR(configure_part(s, parts[i].part, parts[i].file, parts[i].derive));
     return dop_draw_import(&s->r);
 }
 
@@ -469,10 +470,10 @@ dop_import_single_file(const char *path, dop_diag *diag, dop_checkpoint *m, bool
     if (st == DOP_OK)
         st = dop_st_parse(path, &m->weights.maps[m->weights.n_maps - 1], m->arena, diag, &s.all);
     for (uint32_t i = 0; st == DOP_OK && i < s.all.n && !*out_is; i++)
-        *out_is = behind(s.all.tensors[i].name, unet_prefix) != NULL;
+        *out_is = skip_name_prefix(s.all.tensors[i].name, unet_prefix) != NULL;
     if (st != DOP_OK || !*out_is)
         return st;
-    count(&s);
+    count_single_parts(&s);
     st = find_predicts(&s, &m->weights.maps[m->weights.n_maps - 1]);
-    return dop_draw_finish(&s.r, st == DOP_OK ? read_parts(&s) : st);
+    return dop_draw_finish(&s.r, st == DOP_OK ? read_single_parts(&s) : st);
 }

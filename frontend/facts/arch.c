@@ -21,7 +21,7 @@ check_f64(const char *what, double v, double min, double max, const char *path, 
 }
 
 static dop_status
-check_rope(const dop_rope *r, uint32_t i, const char *path, dop_diag *diag)
+check_arch_rope(const dop_rope *r, uint32_t i, const char *path, dop_diag *diag)
 {
     if (r->dims == 0 || r->dims % 2 != 0 || r->dims > DOP_MAX_HEAD_DIM)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
@@ -75,7 +75,7 @@ check_shared(const dop_arch *a, uint32_t i, const dop_attention *t, const char *
 }
 
 static dop_status
-check_inputs(const dop_arch *a, const char *path, dop_diag *diag)
+check_layer_inputs(const dop_arch *a, const char *path, dop_diag *diag)
 {
     const dop_layer_inputs *p = &a->inputs;
     if (p->width == 0)
@@ -316,9 +316,9 @@ dop_arch_check(const dop_arch *a, const char *path, dop_diag *diag)
     if (a->altup.n && (a->altup.n < 2 || a->altup.n > DOP_MAX_STREAMS || a->altup.active >= a->altup.n))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "%u streams, of which number %u is active, are not supported",
                            a->altup.n, a->altup.active);
-    DOP_RETURN_IF_ERROR(check_inputs(a, path, diag));
+    DOP_RETURN_IF_ERROR(check_layer_inputs(a, path, diag));
     for (uint32_t i = 0; i < a->n_ropes; i++)
-        DOP_RETURN_IF_ERROR(check_rope(&a->ropes[i], i, path, diag));
+        DOP_RETURN_IF_ERROR(check_arch_rope(&a->ropes[i], i, path, diag));
     for (uint32_t i = 0; i < dop_arch_all_layers(a); i++)
         DOP_RETURN_IF_ERROR(check_layer(a, i, path, diag));
     return DOP_OK;

@@ -97,7 +97,7 @@ dop_checkpoint_note(dop_checkpoint *m, const char *text, dop_diag *diag)
 }
 
 static bool
-excused(const dop_leftovers *l, const char *name, uint32_t rank, dop_excuse *out)
+find_excuse(const dop_leftovers *l, const char *name, uint32_t rank, dop_excuse *out)
 {
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
         const bool head = patterns[i].excuse == DOP_EXCUSE_HEAD;
@@ -112,7 +112,7 @@ excused(const dop_leftovers *l, const char *name, uint32_t rank, dop_excuse *out
 
 /* Returns the layer number in a tensor's name; -1: none. */
 static long
-layer_of(const dop_leftovers *l, const char *name)
+get_tensor_layer(const dop_leftovers *l, const char *name)
 {
     const char *at = strstr(name, l->layer_prefix);
     char *end = NULL;
@@ -143,13 +143,13 @@ dop_status
 dop_leftovers_add(dop_leftovers *l, const char *name, uint32_t rank, const char *file)
 {
     const uint32_t n = l->model->arch.n_layers;
-    const long layer = layer_of(l, name);
+    const long layer = get_tensor_layer(l, name);
     dop_excuse why = DOP_EXCUSE_DRAFT;
     if (of_shared(l, name, layer)) {
         l->excused[DOP_EXCUSE_SHARED]++;
         return DOP_OK;
     }
-    if ((layer >= (long)n && layer - (long)n < (long)l->draft_layers) || excused(l, name, rank, &why)) {
+    if ((layer >= (long)n && layer - (long)n < (long)l->draft_layers) || find_excuse(l, name, rank, &why)) {
         l->excused[why]++;
         return DOP_OK;
     }
@@ -161,10 +161,10 @@ dop_leftovers_add(dop_leftovers *l, const char *name, uint32_t rank, const char 
 }
 
 static dop_status
-refuse(const dop_leftovers *l)
+fail_unknown_tensors(const dop_leftovers *l)
 {
     char more[48] = "";
-    const long layer = layer_of(l, l->unknown);
+    const long layer = get_tensor_layer(l, l->unknown);
     if (l->n_unknown > 1)
         snprintf(more, sizeof more, " (and of %u tensors more)", l->n_unknown - 1);
     if (layer >= (long)l->model->arch.n_layers)
@@ -182,7 +182,7 @@ dop_leftovers_finish(dop_leftovers *l)
     dop_buf text = {0};
     dop_checkpoint *m = l->model;
     if (l->n_unknown)
-        return refuse(l);
+        return fail_unknown_tensors(l);
     for (int i = 0; i < DOP_N_EXCUSES; i++)
         if (l->excused[i])
             dop_buf_printf(&text, "%s%u %s", text.size ? "; " : "tensors not used: ", l->excused[i], reasons[i]);

@@ -348,7 +348,7 @@ static const part_rows parts[] = {
 };
 
 static uint64_t
-sum(const uint64_t *heights, const uint8_t *list, size_t n)
+sum_heights(const uint64_t *heights, const uint8_t *list, size_t n)
 {
     uint64_t all = 0;
     for (size_t i = 0; i < n; i++)
@@ -391,10 +391,10 @@ dop_part_rows(const dop_layer *l, dop_slice part, uint32_t rows)
     }
     if ((p->needs == GROUPS && !(s && s->n_groups)) || ((p->needs == ATTENTION || p->needs == LATENT_UP) && !t))
         p = &parts[DOP_PART_ALL];
-    dop_rows r = {.start = sum(h, p->start, sizeof p->start),
-                  .total = sum(h, p->total, sizeof p->total),
+    dop_rows r = {.start = sum_heights(h, p->start, sizeof p->start),
+                  .total = sum_heights(h, p->total, sizeof p->total),
                   .block = (uint32_t)h[p->block],
-                  .block_step = (uint32_t)sum(h, p->step, sizeof p->step),
+                  .block_step = (uint32_t)sum_heights(h, p->step, sizeof p->step),
                   .one_row = p->one_row,
                   .row = p->headed && t ? t->head_dim : 0,
                   .flat = p->flat,

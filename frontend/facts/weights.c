@@ -47,7 +47,7 @@ dop_weights_keep(dop_weights *w, dop_map *maps, uint32_t n, dop_diag *diag)
 }
 
 static int
-compare(const void *a, const void *b)
+compare_weight_names(const void *a, const void *b)
 {
     return strcmp(((const dop_weight *)a)->name, ((const dop_weight *)b)->name);
 }
@@ -56,7 +56,7 @@ dop_status
 dop_weights_seal(dop_weights *w, dop_diag *diag)
 {
     if (w->n)
-        qsort(w->items, w->n, sizeof *w->items, compare);
+        qsort(w->items, w->n, sizeof *w->items, compare_weight_names);
     for (uint32_t i = 1; i < w->n; i++)
         if (strcmp(w->items[i - 1].name, w->items[i].name) == 0)
             return DOP_FAIL(diag, DOP_E_INPUT, "tensors %s and %s are both the weight %s", w->items[i - 1].source,
@@ -68,7 +68,7 @@ const dop_weight *
 dop_weights_find(const dop_weights *w, const char *name)
 {
     dop_weight key = {.name = name};
-    return w->n ? bsearch(&key, w->items, w->n, sizeof key, compare) : NULL;
+    return w->n ? bsearch(&key, w->items, w->n, sizeof key, compare_weight_names) : NULL;
 }
 
 /* Adds the vector "v.input_pad": the per-layer inputs of picture rows, copied from those of a token. */
@@ -162,7 +162,7 @@ matrix_extent(const dop_weight *x, uint64_t *out)
 
 /* Computes the bytes from the first to the last value of a weight with all experts in one tensor; false on overflow. */
 static bool
-extent(const dop_weight *x, uint64_t *out)
+get_weight_extent(const dop_weight *x, uint64_t *out)
 {
     const dop_weight first = dop_weight_expert(x, 0);
     uint64_t skip = 0;
@@ -197,7 +197,7 @@ check_tensor(const checker *c, const dop_weight *x)
             return DOP_FAIL_IN(c->diag, DOP_E_INTERNAL, c->path, "the parts of weight %s do not fit", x->name);
         own.rows = own.below ? own.own_rows : own.rows;
         own.below = NULL;
-        if (!own.data || !extent(&own, &bytes) || !inside_its_map(c->w, &own, bytes))
+        if (!own.data || !get_weight_extent(&own, &bytes) || !inside_its_map(c->w, &own, bytes))
             return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "tensor %s ends past its file", x->source);
     }
     return DOP_OK;
@@ -215,7 +215,7 @@ shape_text(uint32_t rank, uint32_t experts, uint32_t rows, uint32_t cols, char *
 }
 
 static dop_status
-check_shape(const checker *c, const dop_weight *x, uint32_t rank, uint32_t experts, uint32_t rows, uint32_t cols)
+check_weight_shape(const checker *c, const dop_weight *x, uint32_t rank, uint32_t experts, uint32_t rows, uint32_t cols)
 {
     char got[40], want[40];
     if (x->rank == rank && x->experts == experts && x->rows == rows && x->cols == cols)
@@ -232,12 +232,12 @@ check_weight(void *user, const dop_weight_need *need)
     const dop_weight *x = dop_weights_find(c->w, need->name);
     if (!x)
         return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "weight %s is missing", need->name);
-    DOP_RETURN_IF_ERROR(check_shape(c, x, need->rank, need->experts, need->rows, need->cols));
+    DOP_RETURN_IF_ERROR(check_weight_shape(c, x, need->rank, need->experts, need->rows, need->cols));
     if (!x->each)
         return check_tensor(c, x);
     for (uint32_t e = 0; e < x->experts; e++) {
         const dop_weight *one = &x->each[e];
-        DOP_RETURN_IF_ERROR(check_shape(c, one, 2, 0, need->rows, need->cols));
+        DOP_RETURN_IF_ERROR(check_weight_shape(c, one, 2, 0, need->rows, need->cols));
         if (one->type != x->type)
             /* kernels use the same type and stride for all experts */
             return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "tensor %s: type %s, but %s of the first expert is %s",

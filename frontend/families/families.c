@@ -587,7 +587,7 @@ const dop_family dop_families[] = {
 const uint32_t dop_n_families = sizeof dop_families / sizeof *dop_families;
 
 static bool
-listed(const char *const list[DOP_FAMILY_NAMES], const char *s)
+is_in_name_list(const char *const list[DOP_FAMILY_NAMES], const char *s)
 {
     for (unsigned i = 0; i < DOP_FAMILY_NAMES && list[i]; i++)
         if (strcmp(list[i], s) == 0)
@@ -599,7 +599,7 @@ const dop_family *
 dop_family_by_arch(const char *arch)
 {
     for (uint32_t i = 0; i < dop_n_families; i++)
-        if (listed(dop_families[i].archs, arch))
+        if (is_in_name_list(dop_families[i].archs, arch))
             return &dop_families[i];
     return NULL;
 }
@@ -607,7 +607,7 @@ dop_family_by_arch(const char *arch)
 /* Returns the length of an architecture name without its suffix, which must be one of `heads` ("Model", "ForCausalLM");
  * 0: no match. */
 static size_t
-stem(const char *arch, const char *const *heads)
+get_stem_length(const char *arch, const char *const *heads)
 {
     const size_t n = strlen(arch);
     for (; *heads; heads++) {
@@ -626,7 +626,7 @@ by_stem(const char *arch, size_t n)
     for (uint32_t i = 0; i < dop_n_families; i++)
         for (unsigned k = 0;
              n > 0 && k < sizeof dop_families[i].archs / sizeof *dop_families[i].archs && dop_families[i].archs[k]; k++)
-            if (stem(dop_families[i].archs[k], heads) == n && memcmp(dop_families[i].archs[k], arch, n) == 0)
+            if (get_stem_length(dop_families[i].archs[k], heads) == n && memcmp(dop_families[i].archs[k], arch, n) == 0)
                 return &dop_families[i];
     return NULL;
 }
@@ -635,7 +635,7 @@ const dop_family *
 dop_family_without_head(const char *arch)
 {
     static const char *const heads[] = {"TextModel", "Model", NULL};
-    return by_stem(arch, stem(arch, heads));
+    return by_stem(arch, get_stem_length(arch, heads));
 }
 
 const dop_family *
@@ -648,20 +648,20 @@ dop_family_with_classes(const char *arch)
                                         "DoubleHeadsModel",
                                         "TextForSequenceClassification",
                                         NULL};
-    return by_stem(arch, stem(arch, heads));
+    return by_stem(arch, get_stem_length(arch, heads));
 }
 
 bool
 dop_family_has_model_type(const dop_family *f, const char *model_type)
 {
-    return listed(f->model_types, model_type);
+    return is_in_name_list(f->model_types, model_type);
 }
 
 const dop_family *
 dop_family_by_model_type(const char *model_type)
 {
     for (uint32_t i = 0; i < dop_n_families; i++)
-        if (listed(dop_families[i].model_types, model_type))
+        if (is_in_name_list(dop_families[i].model_types, model_type))
             return &dop_families[i];
     return NULL;
 }

@@ -131,7 +131,7 @@ dop_gi_chunks(dop_gi *gi)
 
 /* Reads a number; a missing key counts as 0. */
 static dop_status
-count(const dop_gi *gi, const dop_fact_key *fact, uint32_t max, uint32_t *out)
+read_count_or_0(const dop_gi *gi, const dop_fact_key *fact, uint32_t max, uint32_t *out)
 {
     char full[96];
     uint64_t v = 0;
@@ -152,7 +152,7 @@ dop_gi_altup(dop_gi *gi)
     const dop_gguf_tensor *laurel = dop_gi_tensor(gi, "blk.0.laurel_l.weight", NULL);
     dop_status st = dop_gi_size(gi, DOP_GGUF(streams), 0, 4, &a->altup.n);
     if (st == DOP_OK)
-        st = count(gi, DOP_GGUF(active_stream), DOP_MAX_STREAMS, &a->altup.active);
+        st = read_count_or_0(gi, DOP_GGUF(active_stream), DOP_MAX_STREAMS, &a->altup.active);
     a->altup.scales = dop_gi_tensor(gi, "blk.0.altup_correct_scale.weight", NULL) != NULL;
     a->altup.norm = a->final_norm;
     for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++) {
@@ -182,9 +182,9 @@ dop_gi_layer_inputs(dop_gi *gi)
     dop_arch *a = &gi->model->arch;
     dop_layer_inputs *p = &a->inputs;
     uint32_t n = 0;
-    dop_status st = count(gi, DOP_GGUF(input_width), DOP_MAX_WIDTH, &p->width);
+    dop_status st = read_count_or_0(gi, DOP_GGUF(input_width), DOP_MAX_WIDTH, &p->width);
     if (st == DOP_OK)
-        st = count(gi, DOP_GGUF(shared_kv_layers), a->n_layers, &n);
+        st = read_count_or_0(gi, DOP_GGUF(shared_kv_layers), a->n_layers, &n);
     if (gi->family->flags &
         DOP_FAM_READER) /* drafter: all layers share; which model layers is set when the model is known */
         n = 0;

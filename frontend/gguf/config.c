@@ -20,21 +20,21 @@
 #include <string.h>
 
 static bool
-has_tensor(const dop_gi *gi, const char *name)
+gguf_has_tensor(const dop_gi *gi, const char *name)
 {
     return dop_gi_tensor(gi, name, NULL) != NULL;
 }
 
 static bool
-layer_has(const dop_gi *gi, uint32_t layer, const char *name)
+gguf_layer_has_tensor(const dop_gi *gi, uint32_t layer, const char *name)
 {
     char full[96];
     snprintf(full, sizeof full, "blk.%u.%s", layer, name);
-    return has_tensor(gi, full);
+    return gguf_has_tensor(gi, full);
 }
 
 static dop_status
-read_sizes(dop_gi *gi)
+read_gguf_sizes(dop_gi *gi)
 {
     dop_arch *a = &gi->model->arch;
     char full[96];
@@ -67,13 +67,13 @@ read_sizes(dop_gi *gi)
                            "tokenizer.ggml.tokens has %llu entries, but tensor token_embd.weight %llu rows",
                            (unsigned long long)tokens->count, (unsigned long long)embed->dims[1]);
     a->vocab = (uint32_t)embed->dims[1];
-    a->tied = !has_tensor(gi, "output.weight");
+    a->tied = !gguf_has_tensor(gi, "output.weight");
     return DOP_OK;
 }
 
 /* Fails for keys that are not 0 and request a feature that the facts cannot express. */
 static dop_status
-refuse(const dop_gi *gi)
+refuse_gguf_keys(const dop_gi *gi)
 {
     static const struct {
         const dop_fact_key *fact;
@@ -111,7 +111,7 @@ flag_of(const dop_gguf_kv *kv, uint64_t i, bool *out)
 
 /* Reads attention.sliding_window_pattern: a period whose last (or first) layer is full, or a flag per layer. */
 static dop_status
-read_pattern(dop_gi *gi)
+read_gguf_pattern(dop_gi *gi)
 {
     const uint32_t n = gi->model->arch.n_layers;
     char full[96];
@@ -131,7 +131,7 @@ read_pattern(dop_gi *gi)
 
 /* Reads the window and the layers that have it. */
 static dop_status
-read_windows(dop_gi *gi, uint32_t *out_window)
+read_gguf_windows(dop_gi *gi, uint32_t *out_window)
 {
     const dop_family *f = gi->family;
     char full[96];
@@ -146,7 +146,7 @@ read_windows(dop_gi *gi, uint32_t *out_window)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is %llu, which %s models do not have", full,
                            (unsigned long long)stated, f->name);
     if (pattern)
-        DOP_RETURN_IF_ERROR(read_pattern(gi));
+        DOP_RETURN_IF_ERROR(read_gguf_pattern(gi));
     for (uint32_t i = 0; !pattern && i < gi->model->arch.n_layers; i++)
         gi->slides[i] = f->window_rule == DOP_WINDOW_ALL || f->gguf_windows;
     /* Some families whose full layers have no RoPE or come first also have sizes without windows: there the file
@@ -203,13 +203,13 @@ read_scale(dop_gi *gi, dop_attention *t)
 }
 
 static dop_status
-read_attention(dop_gi *gi, uint32_t i, uint32_t window, dop_attention *t)
+read_gguf_attention(dop_gi *gi, uint32_t i, uint32_t window, dop_attention *t)
 {
     t->rope = gi->model->arch.learned_positions || t->alibi ? -1 : 0;
     t->window = gi->slides[i] ? window : 0;
     if (t->both && t->window) /* half of it on each side */
         t->window = t->window / 2 + 1;
-    if (gi->family->qk_norm.key && !has_tensor(gi, "blk.0.attn_q_norm.weight"))
+    if (gi->family->qk_norm.key && !gguf_has_tensor(gi, "blk.0.attn_q_norm.weight"))
         t->q_norm = t->k_norm = (dop_norm){0};
     dop_status st = dop_gi_size(gi, DOP_GGUF(heads), i, 0, &t->n_heads);
     if (st == DOP_OK)
@@ -219,7 +219,7 @@ read_attention(dop_gi *gi, uint32_t i, uint32_t window, dop_attention *t)
     if (st == DOP_OK)
         st = read_head_dim(gi, i, t);
     if (gi->family->flags & DOP_FAM_SWA_HEADS)
-        t->sinks = layer_has(gi, i, "attn_sinks.weight");
+        t->sinks = gguf_layer_has_tensor(gi, i, "attn_sinks.weight");
     if (t->gate_heads) { /* the gate has a value per head, or per value of a head */
         char name[64];
         snprintf(name, sizeof name, "blk.%u.attn_gate.weight", i);
@@ -255,11 +255,11 @@ read_layer(dop_gi *gi, uint32_t i, uint32_t window)
     if (gi->family->recurrent && gi->family->recurrent->blocks)
         settle_block(gi, i, y);
     if (dop_gi_attends(gi, i))
-        st = read_attention(gi, i, window, &y->mixers[0].attn);
+        st = read_gguf_attention(gi, i, window, &y->mixers[0].attn);
     if (st == DOP_OK && dop_gi_recurs(gi, i))
         st = dop_gi_recurrent(gi, i, gi->model->arch.final_norm.eps);
     char full[96];
-    const bool needed = !gi->family->experts || !layer_has(gi, i, "ffn_gate_inp.weight") ||
+    const bool needed = !gi->family->experts || !gguf_layer_has_tensor(gi, i, "ffn_gate_inp.weight") ||
                         dop_gi_find(gi, DOP_GGUF(ffn_width)->key, full, sizeof full);
     if (st == DOP_OK && y->ffn.kind == DOP_FFN_DENSE && needed)
         st = dop_gi_size(gi, DOP_GGUF(ffn_width), i, 0, &y->ffn.width);
@@ -269,7 +269,7 @@ read_layer(dop_gi *gi, uint32_t i, uint32_t window)
 }
 
 static dop_status
-read_layers(dop_gi *gi)
+read_gguf_layers(dop_gi *gi)
 {
     dop_arch *a = &gi->model->arch;
     uint32_t window = 0;
@@ -278,7 +278,7 @@ read_layers(dop_gi *gi)
     gi->slides = dop_arena_alloc(gi->model->arena, a->n_layers * sizeof *gi->slides);
     if (!a->layers || !gi->slides)
         return DOP_NO_MEMORY(gi->diag);
-    DOP_RETURN_IF_ERROR(read_windows(gi, &window));
+    DOP_RETURN_IF_ERROR(read_gguf_windows(gi, &window));
     for (uint32_t i = 0; i < a->n_layers; i++)
         DOP_RETURN_IF_ERROR(read_layer(gi, i, window));
     return DOP_OK;
@@ -312,30 +312,30 @@ find_biases(dop_gi *gi)
     uint32_t i = 0;
     while (i + 1 < gi->model->arch.n_layers && !dop_gi_attends(gi, i))
         i++;
-    const bool fused = layer_has(gi, i, "attn_qkv.bias");
-    t->bias_q = fused || layer_has(gi, i, "attn_q.bias");
-    t->bias_k = fused || layer_has(gi, i, "attn_k.bias");
-    t->bias_v = fused || layer_has(gi, i, "attn_v.bias");
-    t->bias_o = layer_has(gi, i, "attn_output.bias");
-    for (i = 0; i + 1 < gi->model->arch.n_layers && !layer_has(gi, i, "ffn_down.weight");)
+    const bool fused = gguf_layer_has_tensor(gi, i, "attn_qkv.bias");
+    t->bias_q = fused || gguf_layer_has_tensor(gi, i, "attn_q.bias");
+    t->bias_k = fused || gguf_layer_has_tensor(gi, i, "attn_k.bias");
+    t->bias_v = fused || gguf_layer_has_tensor(gi, i, "attn_v.bias");
+    t->bias_o = gguf_layer_has_tensor(gi, i, "attn_output.bias");
+    for (i = 0; i + 1 < gi->model->arch.n_layers && !gguf_layer_has_tensor(gi, i, "ffn_down.weight");)
         i++;
-    gi->layer.ffn.bias = layer_has(gi, i, "ffn_down.bias");
-    gi->model->arch.head_bias = has_tensor(gi, "output.bias");
+    gi->layer.ffn.bias = gguf_layer_has_tensor(gi, i, "ffn_down.bias");
+    gi->model->arch.head_bias = gguf_has_tensor(gi, "output.bias");
 }
 
 /* Reads whether layers are parallel. In families with a possibly shared norm, a missing second norm means parallel; other
  * families have a key. */
 static dop_status
-read_parallel(dop_gi *gi)
+read_gguf_parallel(dop_gi *gi)
 {
     const dop_family *f = gi->family;
     dop_layer *y = &gi->layer;
     if (f->flags & DOP_FAM_MULTI_QUERY) { /* Falcon: attention's norm is the additional one */
-        y->parallel = !has_tensor(gi, "blk.0.ffn_norm.weight");
-        if (y->parallel && !has_tensor(gi, "blk.0.attn_norm_2.weight"))
+        y->parallel = !gguf_has_tensor(gi, "blk.0.ffn_norm.weight");
+        if (y->parallel && !gguf_has_tensor(gi, "blk.0.attn_norm_2.weight"))
             y->ffn_norm = (dop_norm){0};
     } else if (f->flags & DOP_FAM_ONE_NORM) {
-        y->parallel = !has_tensor(gi, "blk.0.ffn_norm.weight");
+        y->parallel = !gguf_has_tensor(gi, "blk.0.ffn_norm.weight");
         if (y->parallel)
             y->ffn_norm = (dop_norm){0};
     } else if (f->parallel.key) {
@@ -345,7 +345,7 @@ read_parallel(dop_gi *gi)
 }
 
 static dop_status
-read_multipliers(dop_gi *gi)
+read_gguf_multipliers(dop_gi *gi)
 {
     const uint64_t has = gi->family->flags;
     dop_arch *a = &gi->model->arch;
@@ -361,7 +361,7 @@ read_multipliers(dop_gi *gi)
 }
 
 static dop_status
-read_scalars(dop_gi *gi)
+read_gguf_scalars(dop_gi *gi)
 {
     const dop_family *f = gi->family;
     dop_arch *a = &gi->model->arch;
@@ -399,9 +399,9 @@ read_scalars(dop_gi *gi)
                          "%s.attention.max_alibi_bias is 0: other positions than those of ALiBi are not supported",
                          gi->name);
     if (st == DOP_OK)
-        st = read_multipliers(gi);
+        st = read_gguf_multipliers(gi);
     if (st == DOP_OK)
-        st = read_parallel(gi);
+        st = read_gguf_parallel(gi);
     if (st == DOP_OK && (f->flags & DOP_FAM_SOFTCAPS))
         st = dop_gi_number(gi, DOP_GGUF(softcap), gemma2 ? 50 : 0, &t->softcap);
     if (st == DOP_OK && (f->flags & DOP_FAM_SOFTCAPS))
@@ -438,18 +438,19 @@ dop_gi_config(dop_gi *gi)
         gi->layer.ffn.kind = DOP_FFN_NONE;
         gi->layer.ffn_norm = (dop_norm){0};
     }
-    dop_status st = read_sizes(gi);
+    dop_status st = read_gguf_sizes(gi);
     if (st == DOP_OK)
-        st = refuse(gi);
+        st = refuse_gguf_keys(gi);
     if (st == DOP_OK)
         find_biases(gi);
     if (st == DOP_OK)
-        st = read_scalars(gi);
+        st = read_gguf_scalars(gi);
     if (st == DOP_OK)
         st = dop_gi_encoder(gi);
     if (st == DOP_OK)
-        st = read_layers(gi);
-    if (st == DOP_OK && gi->family->window_rule == DOP_WINDOW_GLOBAL && !layer_has(gi, 0, "attn_norm.weight"))
+        st = read_gguf_layers(gi);
+    if (st == DOP_OK && gi->family->window_rule == DOP_WINDOW_GLOBAL &&
+        !gguf_layer_has_tensor(gi, 0, "attn_norm.weight"))
         a->layers[0].attn_norm = (dop_norm){0}; /* ModernBERT: the embedding was already normalized */
     if (st == DOP_OK)
         st = dop_gi_experts(gi);
@@ -473,7 +474,7 @@ dop_gi_config(dop_gi *gi)
         leave_positions_out(gi, rotates);
     if (st == DOP_OK && gi->family->window_rule == DOP_WINDOW_CHUNKS)
         st = dop_gi_chunks(gi);
-    if (st == DOP_OK && gi->draft && layer_has(gi, a->n_layers, "nextn.eh_proj.weight"))
+    if (st == DOP_OK && gi->draft && gguf_layer_has_tensor(gi, a->n_layers, "nextn.eh_proj.weight"))
         a->drafts = dop_arch_draft_layer(a);
     a->drafts_normed = a->drafts && gi->family->recurrent;
     if (st == DOP_OK && gi->family->flags & DOP_FAM_EAGLE)

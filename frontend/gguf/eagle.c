@@ -11,7 +11,7 @@
 
 /* Reads the list of model layers whose input streams are read; early files use the first name of the key. */
 static dop_status
-read_streams(const dop_gi *gi, dop_eagle *e)
+read_gguf_streams(const dop_gi *gi, dop_eagle *e)
 {
     char full[96];
     const dop_gguf_kv *kv = dop_gi_find(gi, "target_layers", full, sizeof full);
@@ -73,7 +73,7 @@ dop_gi_eagle(dop_gi *gi)
                            (unsigned long long)list->dims[0], a->vocab);
     if (list)
         e.vocab = (uint32_t)list->dims[0];
-    DOP_RETURN_IF_ERROR(read_streams(gi, &e));
+    DOP_RETURN_IF_ERROR(read_gguf_streams(gi, &e));
     DOP_RETURN_IF_ERROR(dop_gi_flag(gi, DOP_GGUF(draft_residual_normed), false, &e.residual_normed));
     DOP_RETURN_IF_ERROR(dop_gi_flag(gi, DOP_GGUF(draft_joined_normed), false, &joined));
     e.norm = joined ? norm : e.norm;
@@ -96,7 +96,7 @@ dop_gi_reader(dop_gi *gi)
 }
 
 static int
-by_number(const void *a, const void *b)
+compare_token_numbers(const void *a, const void *b)
 {
     int64_t x, y;
     memcpy(&x, a, sizeof x);
@@ -113,7 +113,7 @@ is_relative(const dop_gi *gi, const uint8_t *data, uint32_t n, bool *out)
     if (!sorted)
         return DOP_NO_MEMORY(gi->diag);
     memcpy(sorted, data, n * sizeof *sorted);
-    qsort(sorted, n, sizeof *sorted, by_number);
+    qsort(sorted, n, sizeof *sorted, compare_token_numbers);
     *out = false;
     for (uint32_t i = 1; i < n; i++)
         *out = *out || sorted[i] == sorted[i - 1];

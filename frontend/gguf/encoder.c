@@ -15,21 +15,21 @@
 enum { POOL_NONE, POOL_MEAN, POOL_CLS, POOL_LAST, POOL_RANK };
 
 static const dop_gguf_tensor *
-tensor(const dop_gi *gi, const char *name)
+get_encoder_tensor(const dop_gi *gi, const char *name)
 {
     return dop_gi_tensor(gi, name, NULL);
 }
 
 /* Returns the width of a dense layer from its tensor `name`; excessive sizes are rejected with the other facts. */
 static uint32_t
-width_of(const dop_gi *gi, const char *name)
+get_product_width(const dop_gi *gi, const char *name)
 {
-    const dop_gguf_tensor *t = tensor(gi, name);
+    const dop_gguf_tensor *t = get_encoder_tensor(gi, name);
     return !t ? 0 : t->dims[1] <= DOP_MAX_WIDTH ? (uint32_t)t->dims[1] : DOP_MAX_WIDTH + 1;
 }
 
 static dop_status
-read_pooling(const dop_gi *gi, bool *out_stated, uint64_t *out)
+read_gguf_pooling(const dop_gi *gi, bool *out_stated, uint64_t *out)
 {
     char full[96];
     const dop_gguf_kv *kv = dop_gi_find(gi, "pooling_type", full, sizeof full);
@@ -60,20 +60,21 @@ read_products(const dop_gi *gi, bool ranks)
     static const char *const scores[] = {"cls", "cls.output"}, *const vectors[] = {"dense_2", "dense_3"};
     dop_arch *a = &gi->model->arch;
     dop_encoder *e = &a->encoder;
-    const bool gelu = gi->family->window_rule == DOP_WINDOW_GLOBAL, first = ranks && tensor(gi, "cls.weight"),
-               last = tensor(gi, "cls.output.weight");
+    const bool gelu = gi->family->window_rule == DOP_WINDOW_GLOBAL,
+               first = ranks && get_encoder_tensor(gi, "cls.weight"),
+               last = get_encoder_tensor(gi, "cls.output.weight");
     for (int i = 0; i < 2; i++) {
         char name[40];
         const char *stem = ranks ? scores[i] : vectors[i];
         snprintf(name, sizeof name, "%s.weight", stem);
-        dop_dense d = {.width = width_of(gi, name)};
+        dop_dense d = {.width = get_product_width(gi, name)};
         if (!d.width)
             continue;
         snprintf(name, sizeof name, "%s.bias", stem);
-        d.bias = tensor(gi, name) != NULL;
-        d.active = first && i == 0 && (last || tensor(gi, "cls.norm.weight"));
+        d.bias = get_encoder_tensor(gi, name) != NULL;
+        d.active = first && i == 0 && (last || get_encoder_tensor(gi, "cls.norm.weight"));
         d.act = gelu ? DOP_ACT_GELU : DOP_ACT_TANH;
-        if (d.active && tensor(gi, "cls.norm.weight"))
+        if (d.active && get_encoder_tensor(gi, "cls.norm.weight"))
             d.norm = (dop_norm){.kind = DOP_NORM_LAYER, .eps = a->final_norm.eps};
         e->dense[e->n_dense++] = d;
     }
@@ -101,10 +102,10 @@ yes_comes_first(const dop_gi *gi)
 }
 
 static dop_status
-read_t5(dop_gi *gi)
+read_gguf_t5(dop_gi *gi)
 {
     dop_encoder *e = &gi->model->arch.encoder;
-    gi->layer.ffn.gated = tensor(gi, "enc.blk.0.ffn_gate.weight") != NULL;
+    gi->layer.ffn.gated = get_encoder_tensor(gi, "enc.blk.0.ffn_gate.weight") != NULL;
     gi->layer.ffn.act = gi->layer.ffn.gated ? DOP_ACT_GELU_TANH : DOP_ACT_RELU;
     gi->layer.mixers[0].attn.relative = true;
     DOP_RETURN_IF_ERROR(dop_gi_size(gi, DOP_GGUF(relative_buckets), 0, 0, &e->relative.buckets));
@@ -142,11 +143,11 @@ dop_gi_encoder(dop_gi *gi)
     uint64_t pooling = POOL_NONE;
     dop_status st = dop_gi_flag(gi, DOP_GGUF(causal), true, &causal);
     if (st == DOP_OK)
-        st = read_pooling(gi, &stated, &pooling);
+        st = read_gguf_pooling(gi, &stated, &pooling);
     if (st != DOP_OK)
         return st;
     t->both = t->both || !causal || (f->gguf_encoders && dop_has_word(f->gguf_encoders, gi->name));
-    e->used = e->used || stated || t->both || tensor(gi, "cls.output.weight");
+    e->used = e->used || stated || t->both || get_encoder_tensor(gi, "cls.output.weight");
     if (!e->used)
         return DOP_OK;
     if (f->recurrent && (t->both || !stated || pooling == POOL_RANK))
@@ -159,9 +160,10 @@ dop_gi_encoder(dop_gi *gi)
     }
     /* Files of rerankers may omit the pooling type; a classifier then identifies them. */
     const bool ranks =
-        pooling == POOL_RANK || (!stated && (tensor(gi, "cls.weight") || tensor(gi, "cls.output.weight")));
+        pooling == POOL_RANK ||
+        (!stated && (get_encoder_tensor(gi, "cls.weight") || get_encoder_tensor(gi, "cls.output.weight")));
     leave_out(gi, ranks);
-    e->n_types = width_of(gi, "token_types.weight");
+    e->n_types = get_product_width(gi, "token_types.weight");
     if (e->n_types == DOP_MAX_WIDTH + 1)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "tensor token_types.weight has too many rows");
     if (stated && pooling != POOL_RANK)
@@ -179,7 +181,7 @@ dop_gi_encoder(dop_gi *gi)
     e->normalized = e->classes == 0;
     gi->swaps = e->classes == 2 && yes_comes_first(gi);
     if (st == DOP_OK)
-        st = f->flags & DOP_FAM_T5 ? read_t5(gi) : read_activation(gi);
+        st = f->flags & DOP_FAM_T5 ? read_gguf_t5(gi) : read_activation(gi);
     return st;
 }
 

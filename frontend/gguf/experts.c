@@ -52,7 +52,7 @@ read_score(const dop_gi *gi, dop_experts *x)
 }
 
 static dop_status
-read_choice(const dop_gi *gi, dop_experts *x)
+read_gguf_choice(const dop_gi *gi, dop_experts *x)
 {
     const dop_expert_keys *k = gi->family->experts;
     double scale = 0;
@@ -108,7 +108,7 @@ dop_gi_experts(dop_gi *gi)
     if (st == DOP_OK) /* Mixtral's files state a single width for all parts */
         st = dop_gi_size(gi, DOP_GGUF(expert_width), 0, a->layers[first].ffn.width, &x.width);
     if (st == DOP_OK)
-        st = read_choice(gi, &x);
+        st = read_gguf_choice(gi, &x);
     if (st == DOP_OK)
         st = read_shared(gi, first, &x);
     for (uint32_t i = first; i < a->n_layers && st == DOP_OK; i++) {

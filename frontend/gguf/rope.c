@@ -9,7 +9,7 @@
 
 /* Reads frequency divisors from a tensor of dims / 2 floats. */
 static dop_status
-read_factors(dop_gi *gi, const char *name, uint32_t n, const double **out)
+read_gguf_rope_factors(dop_gi *gi, const char *name, uint32_t n, const double **out)
 {
     const dop_gguf *part = NULL;
     const dop_gguf_tensor *t = dop_gi_take(gi, name, &part);
@@ -34,7 +34,7 @@ read_factors(dop_gi *gi, const char *name, uint32_t n, const double **out)
 }
 
 static dop_status
-read_scaling(dop_gi *gi, dop_rope *r)
+read_gguf_scaling(dop_gi *gi, dop_rope *r)
 {
     static const struct {
         const char *name;
@@ -72,9 +72,9 @@ read_scaling(dop_gi *gi, dop_rope *r)
 static dop_status
 read_longrope(dop_gi *gi, dop_rope *r)
 {
-    dop_status st = read_factors(gi, "rope_factors_short.weight", r->dims / 2, &r->short_factors);
+    dop_status st = read_gguf_rope_factors(gi, "rope_factors_short.weight", r->dims / 2, &r->short_factors);
     if (st == DOP_OK)
-        st = read_factors(gi, "rope_factors_long.weight", r->dims / 2, &r->long_factors);
+        st = read_gguf_rope_factors(gi, "rope_factors_long.weight", r->dims / 2, &r->long_factors);
     if (st != DOP_OK || !r->short_factors || !r->long_factors)
         return st;
     /* Without stated factor, cosines and sines are not scaled. */
@@ -88,7 +88,7 @@ read_longrope(dop_gi *gi, dop_rope *r)
 /* Returns head_dim of the first attention layer with (`slides`) or without a sliding window (`any`: either); if none, of the
  * first attention layer. */
 static uint32_t
-head_dim_of(const dop_gi *gi, bool any, bool slides)
+get_gguf_head_dim(const dop_gi *gi, bool any, bool slides)
 {
     const dop_arch *a = &gi->model->arch;
     uint32_t first = 0;
@@ -114,7 +114,7 @@ read_dims(const dop_gi *gi, const dop_fact_key *fact, uint32_t otherwise, uint32
 /* Multimodal RoPE: reads the number of pairs that rotate by each of a row's three positions. In Qwen 3 models, row and column
  * pairs are interleaved with time pairs. */
 static dop_status
-read_sections(const dop_gi *gi, dop_rope *r)
+read_gguf_sections(const dop_gi *gi, dop_rope *r)
 {
     char key[96];
     uint64_t n = 0, sum = 0;
@@ -134,16 +134,16 @@ read_sections(const dop_gi *gi, dop_rope *r)
 }
 
 static dop_status
-read_rope(dop_gi *gi)
+read_gguf_rope(dop_gi *gi)
 {
     dop_arch *a = &gi->model->arch;
     dop_rope *r = &a->ropes[0];
     const bool two = gi->family->flags & DOP_FAM_LOCAL_ROPE;
     *r = (dop_rope){.interleaved = gi->family->gguf_interleaved, .truncate = !gi->family->gguf_untruncated};
     DOP_RETURN_IF_ERROR(dop_gi_number(gi, DOP_GGUF(theta), gi->family->theta, &r->theta));
-    DOP_RETURN_IF_ERROR(read_dims(gi, DOP_GGUF(rotated), head_dim_of(gi, !two, false), &r->dims));
-    DOP_RETURN_IF_ERROR(read_sections(gi, r));
-    DOP_RETURN_IF_ERROR(read_scaling(gi, r));
+    DOP_RETURN_IF_ERROR(read_dims(gi, DOP_GGUF(rotated), get_gguf_head_dim(gi, !two, false), &r->dims));
+    DOP_RETURN_IF_ERROR(read_gguf_sections(gi, r));
+    DOP_RETURN_IF_ERROR(read_gguf_scaling(gi, r));
     DOP_RETURN_IF_ERROR(dop_gi_size(gi, DOP_GGUF(rope_ctx), 0, a->ctx_train, &r->original_ctx));
     DOP_RETURN_IF_ERROR(dop_gi_number(gi, DOP_GGUF(beta_fast), 32, &r->beta_fast));
     DOP_RETURN_IF_ERROR(dop_gi_number(gi, DOP_GGUF(beta_slow), 1, &r->beta_slow));
@@ -155,7 +155,7 @@ read_rope(dop_gi *gi)
                            "longrope needs the tensors rope_factors_short.weight and rope_factors_long.weight");
     if (!r->n_factors) {
         /* Llama 3: the divisors contain the scaling */
-        DOP_RETURN_IF_ERROR(read_factors(gi, "rope_freqs.weight", r->dims / 2, &r->short_factors));
+        DOP_RETURN_IF_ERROR(read_gguf_rope_factors(gi, "rope_freqs.weight", r->dims / 2, &r->short_factors));
         r->n_factors = r->short_factors ? r->dims / 2 : 0;
     }
     a->n_ropes = 1;
@@ -194,15 +194,15 @@ read_local_rope(dop_gi *gi)
         a->layers[i].mixers[0].attn.rope = gi->slides[i] ? 1 : 0;
     const bool one =
         gi->family->flags & DOP_FAM_ONE_BASE; /* unstated facts of sliding layers equal those of full layers */
-    DOP_RETURN_IF_ERROR(read_dims(gi, DOP_GGUF(rotated_sliding), one ? a->ropes[0].dims : head_dim_of(gi, false, true),
-                                  &a->ropes[1].dims));
+    DOP_RETURN_IF_ERROR(read_dims(gi, DOP_GGUF(rotated_sliding),
+                                  one ? a->ropes[0].dims : get_gguf_head_dim(gi, false, true), &a->ropes[1].dims));
     return dop_gi_number(gi, DOP_GGUF(theta_sliding), one ? a->ropes[0].theta : 1e4, &a->ropes[1].theta);
 }
 
 dop_status
 dop_gi_ropes(dop_gi *gi)
 {
-    dop_status st = read_rope(gi);
+    dop_status st = read_gguf_rope(gi);
     const bool chunks = gi->family->window_rule == DOP_WINDOW_CHUNKS;
     if (st == DOP_OK && !chunks)
         st = read_temper(gi);

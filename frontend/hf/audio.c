@@ -48,7 +48,7 @@ dop_hf_cross(dop_hf *hf)
 }
 
 static dop_status
-read_facts(reader *r)
+read_audio_facts(reader *r)
 {
     dop_hf *hf = r->hf;
     dop_vision *v = &r->m->facts;
@@ -81,7 +81,7 @@ read_facts(reader *r)
 }
 
 static void
-name_of(const char *name, uint32_t number, char *out, size_t size)
+write_audio_name(const char *name, uint32_t number, char *out, size_t size)
 {
     const size_t hash = strcspn(name, "#");
     if (name[hash])
@@ -92,7 +92,7 @@ name_of(const char *name, uint32_t number, char *out, size_t size)
 
 /* Transposes a convolution [outs, columns, taps] to matrix rows [outs, taps * columns], which multiply windows. */
 static const uint8_t *
-turned(dop_arena *arena, const dop_st_tensor *t)
+transpose_convolution(dop_arena *arena, const dop_st_tensor *t)
 {
     const size_t value = dop_type_of(dop_hf_type(t))->bytes;
     const uint64_t cols = t->shape[1];
@@ -118,7 +118,8 @@ shape_of(const reader *r, size_t i, uint64_t out[3])
 
 /* Adds the tensor as a weight; rank 1: its bias, or a norm's vector. */
 static dop_status
-add(const reader *r, const char *role, const char *suffix, uint32_t number, const dop_st_tensor *t, bool conv)
+add_audio_weight(const reader *r, const char *role, const char *suffix, uint32_t number, const dop_st_tensor *t,
+                 bool conv)
 {
     dop_hf *hf = r->hf;
     char name[64], full[72];
@@ -127,14 +128,14 @@ add(const reader *r, const char *role, const char *suffix, uint32_t number, cons
     if (blocks == DOP_TYPE_none && !dop_hf_is_float(t))
         return dop_st_refuse(t, "expected f32, f16 or bf16", hf->diag);
     const uint64_t cols = t->rank > 1 ? t->shape[1] * (conv ? TAPS : 1) : t->shape[0];
-    name_of(role, number, name, sizeof name);
+    write_audio_name(role, number, name, sizeof name);
     snprintf(full, sizeof full, "v.%s%s", name, suffix);
     dop_weight w = {.name = dop_arena_strdup(hf->arena, full),
                     .type = type,
                     .rank = t->rank > 1 ? 2 : 1,
                     .rows = t->rank > 1 ? (uint32_t)t->shape[0] : 1,
                     .cols = (uint32_t)cols,
-                    .data = conv ? turned(hf->arena, t) : t->data,
+                    .data = conv ? transpose_convolution(hf->arena, t) : t->data,
                     .source = t->name};
     (void)dop_type_row_bytes(type, cols, &w.row_stride); /* cannot overflow: the tensor has these bytes */
     if (!w.name || !w.data)
@@ -143,11 +144,11 @@ add(const reader *r, const char *role, const char *suffix, uint32_t number, cons
 }
 
 static dop_status
-read_tensor(const reader *r, size_t i, uint32_t number)
+read_audio_tensor(const reader *r, size_t i, uint32_t number)
 {
     char name[96], full[128];
     uint64_t shape[3];
-    name_of(tensors[i].name, number, name, sizeof name);
+    write_audio_name(tensors[i].name, number, name, sizeof name);
     for (uint32_t bias = 0; bias <= (tensors[i].bias ? 1u : 0u); bias++) {
         snprintf(full, sizeof full, "%s.%s", name, bias ? "bias" : "weight");
         const dop_st_tensor *t = dop_st_take_part(r->set, r->prefix, full);
@@ -156,7 +157,7 @@ read_tensor(const reader *r, size_t i, uint32_t number)
         const uint32_t rank = shape_of(r, i, shape);
         dop_status st = dop_st_check_shape(t, bias ? 1 : rank, shape, r->hf->diag);
         if (st == DOP_OK)
-            st = add(r, tensors[i].role, bias ? "_bias" : "", number, t, !bias && tensors[i].kind == CONV);
+            st = add_audio_weight(r, tensors[i].role, bias ? "_bias" : "", number, t, !bias && tensors[i].kind == CONV);
         if (st != DOP_OK)
             return st;
     }
@@ -169,11 +170,11 @@ dop_hf_audio(dop_hf *hf, const dop_st_set *set, dop_vision_model *m)
     reader r = {.hf = hf, .set = set, .prefix = "model.encoder.", .m = m};
     if (!dop_st_find(set, "model.encoder.conv1.weight") && dop_st_find(set, "encoder.conv1.weight"))
         r.prefix = "encoder.";
-    DOP_RETURN_IF_ERROR(read_facts(&r));
+    DOP_RETURN_IF_ERROR(read_audio_facts(&r));
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
         const uint32_t n = strncmp(tensors[i].role, "L#", 2) == 0 ? m->facts.n_layers : 1;
         for (uint32_t k = 0; k < n; k++)
-            DOP_RETURN_IF_ERROR(read_tensor(&r, i, k));
+            DOP_RETURN_IF_ERROR(read_audio_tensor(&r, i, k));
     }
     return dop_weights_seal(&m->weights, hf->diag);
 }

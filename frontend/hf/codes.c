@@ -56,7 +56,7 @@ tile_size(uint64_t n, uint64_t tiles, uint32_t asked)
 
 /* Reads weight_block_size [rows, columns] of quantization_config; zeros if absent. */
 static void
-read_tile(const dop_hf *hf, uint32_t out[2])
+read_tile_size(const dop_hf *hf, uint32_t out[2])
 {
     const json_t *q = json_object_get(hf->root, "quantization_config"), *size = json_object_get(q, "weight_block_size");
     for (size_t i = 0; i < 2; i++) {
@@ -79,7 +79,7 @@ read_scales(const matrix *m, dop_code_parts *p)
     const dop_st_tensor *t = m->scales;
     uint32_t tile[2];
     const uint64_t n = t->rank ? t->shape[0] : 1;
-    read_tile(m->hf, tile);
+    read_tile_size(m->hf, tile);
     p->exponents = is_exponents(t);
     if (!p->exponents && !dop_hf_is_float(t))
         return dop_st_refuse(t, "is no scale; known: F16, BF16, F32, F8_E8M0", m->hf->diag);
@@ -125,7 +125,7 @@ check_codes(const matrix *m, uint64_t columns)
 
 /* Checks that a tile's width is a multiple of the type's block, or a whole row. */
 static dop_status
-check_tiles(const matrix *m, const dop_code_parts *p, uint32_t block)
+check_code_tiles(const matrix *m, const dop_code_parts *p, uint32_t block)
 {
     return p->tile_cols % block == 0 || p->tile_cols >= m->inputs
                ? DOP_OK
@@ -136,7 +136,7 @@ check_tiles(const matrix *m, const dop_code_parts *p, uint32_t block)
 
 /* Adds a note about converted matrices, once per text. `text` must be static. */
 static dop_status
-note(const matrix *m, const char *text)
+note_code_conversion(const matrix *m, const char *text)
 {
     if (m->hf->quant.skipped == text)
         return DOP_OK;
@@ -151,9 +151,9 @@ read_fp8(const matrix *m, dop_code_parts *p, dop_type *type)
     *type = DOP_TYPE_f8_128;
     dop_status st = check_codes(m, m->inputs);
     if (st != DOP_OK || !p->exponents || p->tile_cols % 128 == 0 || p->tile_cols >= m->inputs)
-        return st == DOP_OK ? check_tiles(m, p, 128) : st;
+        return st == DOP_OK ? check_code_tiles(m, p, 128) : st;
     *type = DOP_TYPE_bf16;
-    return note(
+    return note_code_conversion(
         m, "matrices of 8 bits with scales of fewer than 128 values (MXFP8) become bf16, almost twice their bytes");
 }
 
@@ -182,7 +182,7 @@ fits_4_bits(const matrix *m)
 
 /* Reads the group number of each input, if stated; NULL: groups are adjacent inputs. */
 static dop_status
-read_order(const matrix *m, dop_code_parts *p)
+read_code_order(const matrix *m, dop_code_parts *p)
 {
     const dop_st_tensor *t = dop_st_take_part(m->set, m->name, "weight_g_idx");
     const uint64_t shape[] = {m->inputs};
@@ -211,7 +211,7 @@ read_integers(const matrix *m, uint32_t bits, dop_code_parts *p, dop_type *type)
     DOP_RETURN_IF_ERROR(check_codes(m, bits ? m->inputs / (32 / bits) : m->inputs));
     if (p->exponents)
         DOP_RETURN_IF_ERROR(dop_st_refuse(m->scales, "is no scale of integers; known: F16, BF16, F32", m->hf->diag));
-    DOP_RETURN_IF_ERROR(read_order(m, p));
+    DOP_RETURN_IF_ERROR(read_code_order(m, p));
     if (m->zeros && bits != 4 && !dop_st_is(m->zeros, "I8"))
         DOP_RETURN_IF_ERROR(
             dop_st_refuse(m->zeros, "are zero points, which are supported for 4 bits and as I8", m->hf->diag));
@@ -231,14 +231,14 @@ read_integers(const matrix *m, uint32_t bits, dop_code_parts *p, dop_type *type)
                                      : DOP_TYPE_int4_g32;
     if (p->order || (p->kind == DOP_CODE_INT8 && p->zero_bytes)) {
         *type = DOP_TYPE_f16;
-        return note(
+        return note_code_conversion(
             m, p->order
                    ? "matrices in activation order (actorder) become f16, up to 4 times their bytes; `quant` makes "
                      "them smaller again"
                    : "matrices of 8 bits with zero points become f16, twice their bytes; `quant` makes them smaller "
                      "again");
     }
-    DOP_RETURN_IF_ERROR(check_tiles(m, p, dop_type_of(*type)->block));
+    DOP_RETURN_IF_ERROR(check_code_tiles(m, p, dop_type_of(*type)->block));
     if ((p->tile_rows != 1 || (bits == 4 && group % 32 != 0)) && bits)
         DOP_RETURN_IF_ERROR(dop_st_refuse(
             m->scales, "are scales of more than one output, or of groups that are no multiple of 32", m->hf->diag));

@@ -63,7 +63,7 @@ read_heads(dop_hf *hf, dop_attention *t)
 }
 
 static dop_status
-read_sizes(dop_hf *hf)
+read_hf_sizes(dop_hf *hf)
 {
     const dop_hf_keys *k = hf->family->keys;
     dop_arch *a = &hf->model->arch;
@@ -228,7 +228,7 @@ apply_window_rule(dop_hf *hf, const bool *rotates, bool *sliding)
 }
 
 static dop_status
-read_windows(dop_hf *hf, const bool *rotates, bool *sliding, uint32_t *out_window)
+read_hf_windows(dop_hf *hf, const bool *rotates, bool *sliding, uint32_t *out_window)
 {
     dop_arch *a = &hf->model->arch;
     const dop_window_rule rule = hf->family->window_rule;
@@ -269,7 +269,7 @@ read_windows(dop_hf *hf, const bool *rotates, bool *sliding, uint32_t *out_windo
 /* ---- scalars ------------------------------------------------------------------------------------------------------ */
 
 static dop_status
-read_attention(dop_hf *hf)
+read_hf_attention(dop_hf *hf)
 {
     const uint64_t has = hf->family->flags;
     dop_arch *a = &hf->model->arch;
@@ -318,7 +318,7 @@ read_attention(dop_hf *hf)
 }
 
 static dop_status
-read_multipliers(dop_hf *hf)
+read_hf_multipliers(dop_hf *hf)
 {
     dop_arch *a = &hf->model->arch;
     double divisor = 1;
@@ -341,7 +341,7 @@ read_fact(const dop_hf *hf, const dop_fact_field *f, bool *out)
 }
 
 static dop_status
-read_biases(dop_hf *hf)
+read_hf_biases(dop_hf *hf)
 {
     dop_attention *t = &hf->layer.mixers[0].attn;
     bool qkv = false;
@@ -384,7 +384,7 @@ read_opt(dop_hf *hf)
 
 /* Reads whether attention and feed-forward part are parallel. */
 static dop_status
-read_parallel(dop_hf *hf)
+read_hf_parallel(dop_hf *hf)
 {
     dop_status st = read_fact(hf, &hf->family->parallel, &hf->layer.parallel);
     if (hf->layer.parallel && (hf->one_norm || hf->family->flags & DOP_FAM_ONE_NORM))
@@ -393,7 +393,7 @@ read_parallel(dop_hf *hf)
 }
 
 static dop_status
-read_scalars(dop_hf *hf)
+read_hf_scalars(dop_hf *hf)
 {
     const dop_family *f = hf->family;
     dop_arch *a = &hf->model->arch;
@@ -419,9 +419,9 @@ read_scalars(dop_hf *hf)
     if (st == DOP_OK && (f->flags & DOP_FAM_OPT))
         st = read_opt(hf);
     if (st == DOP_OK)
-        st = read_biases(hf);
+        st = read_hf_biases(hf);
     if (st == DOP_OK)
-        st = read_parallel(hf);
+        st = read_hf_parallel(hf);
     bool qk_norm = true;
     if (st == DOP_OK && f->qk_norm.key)
         st = read_fact(hf, &f->qk_norm, &qk_norm);
@@ -437,8 +437,8 @@ read_scalars(dop_hf *hf)
     if (root)
         a->embed_scale = sqrt(a->hidden);
     if (st == DOP_OK)
-        st = read_multipliers(hf);
-    return st == DOP_OK ? read_attention(hf) : st;
+        st = read_hf_multipliers(hf);
+    return st == DOP_OK ? read_hf_attention(hf) : st;
 }
 
 /* Gemma 4: reads the heads of full layers, and of single layers that state others. */
@@ -477,7 +477,7 @@ read_heads_by_type(dop_hf *hf, const bool *sliding)
 
 /* Fails for fields that request a feature that the facts cannot express, if they are set (not null, false or 0). */
 static dop_status
-refuse(const dop_hf *hf)
+refuse_hf_fields(const dop_hf *hf)
 {
     static const char *const keys[] = {"qk_layernorm",
                                        "clip_qkv",
@@ -515,7 +515,7 @@ refuse(const dop_hf *hf)
 
 /* Reads facts that differ between layers: windows, RoPE and so on. */
 static dop_status
-read_layers(dop_hf *hf)
+read_hf_layers(dop_hf *hf)
 {
     dop_arch *a = &hf->model->arch;
     bool *sliding = dop_arena_alloc(hf->arena, a->n_layers * sizeof *sliding);
@@ -532,7 +532,7 @@ read_layers(dop_hf *hf)
     if (st == DOP_OK)
         st = dop_hf_positions(hf, rotates);
     if (st == DOP_OK)
-        st = read_windows(hf, rotates, sliding, &window);
+        st = read_hf_windows(hf, rotates, sliding, &window);
     if (st == DOP_OK && hf->family->experts)
         st = dop_hf_experts(hf);
     if (st == DOP_OK && (hf->family->flags & DOP_FAM_HEADS_BY_TYPE))
@@ -572,14 +572,14 @@ dop_hf_config(dop_hf *hf)
     dop_arch_defaults(a, &hf->layer);
     dop_family_facts(hf->family, a, &hf->layer);
     snprintf(a->family, sizeof a->family, "%s", hf->family->name);
-    DOP_RETURN_IF_ERROR(refuse(hf));
-    DOP_RETURN_IF_ERROR(read_sizes(hf));
-    DOP_RETURN_IF_ERROR(read_scalars(hf));
+    DOP_RETURN_IF_ERROR(refuse_hf_fields(hf));
+    DOP_RETURN_IF_ERROR(read_hf_sizes(hf));
+    DOP_RETURN_IF_ERROR(read_hf_scalars(hf));
     DOP_RETURN_IF_ERROR(dop_hf_read_recurrent(hf));
     DOP_RETURN_IF_ERROR(dop_hf_encoder(hf));
     if (hf->family->flags & DOP_FAM_CROSS)
         DOP_RETURN_IF_ERROR(dop_hf_cross(hf));
-    DOP_RETURN_IF_ERROR(read_layers(hf));
+    DOP_RETURN_IF_ERROR(read_hf_layers(hf));
     if (hf->family->flags & DOP_FAM_EAGLE)
         return dop_hf_eagle(hf);
     if (hf->family->flags & DOP_FAM_READER)

@@ -83,7 +83,7 @@ read_class_head(dop_hf *hf)
 }
 
 static dop_status
-read_t5(dop_hf *hf)
+read_hf_t5(dop_hf *hf)
 {
     const char *form = NULL;
     dop_ffn *f = &hf->layer.ffn;
@@ -197,7 +197,7 @@ dop_hf_encoder(dop_hf *hf)
         a->ctx_train -= 2;
     }
     if (st == DOP_OK && (has & DOP_FAM_T5))
-        st = read_t5(hf);
+        st = read_hf_t5(hf);
     else if (st == DOP_OK && e->relative.most) /* MPNet */
         st = dop_fact_u32_or(&hf->cfg, DOP_HF(relative_buckets), 32, &e->relative.buckets);
     if (st == DOP_OK && e->pool == DOP_BY_END)
@@ -216,7 +216,7 @@ dop_hf_encoder(dop_hf *hf)
 
 /* Returns the last part of a module's class name: "Pooling" of "sentence_transformers.models.Pooling". */
 static const char *
-class_of(const json_t *module)
+get_module_class(const json_t *module)
 {
     const char *type = json_string_value(json_object_get(module, "type")), *dot = type ? strrchr(type, '.') : NULL;
     return dot ? dot + 1 : type ? type : "";
@@ -237,7 +237,7 @@ open_module(const dop_hf *hf, const char *modules, const json_t *module, json_t 
 }
 
 static dop_status
-read_pooling(dop_hf *hf, const dop_json *j)
+read_hf_pooling(dop_hf *hf, const dop_json *j)
 {
     static const struct {
         const char *field, *name;
@@ -313,9 +313,9 @@ read_dense(dop_hf *hf, const json_t *module, const dop_json *j)
 }
 
 static dop_status
-read_module(dop_hf *hf, const json_t *module, const char *path)
+read_sentence_module(dop_hf *hf, const json_t *module, const char *path)
 {
-    const char *type = class_of(module);
+    const char *type = get_module_class(module);
     json_t *root = NULL;
     dop_json j = {0};
     dop_status st = DOP_OK;
@@ -330,7 +330,7 @@ read_module(dop_hf *hf, const json_t *module, const char *path)
                            "module \"%.60s\" is not supported; known: Transformer, Pooling, Dense, Normalize", type);
     st = open_module(hf, path, module, &root, &j);
     if (st == DOP_OK)
-        st = strcmp(type, "Pooling") == 0 ? read_pooling(hf, &j) : read_dense(hf, module, &j);
+        st = strcmp(type, "Pooling") == 0 ? read_hf_pooling(hf, &j) : read_dense(hf, module, &j);
     json_decref(root);
     return st;
 }
@@ -350,7 +350,7 @@ read_modules(dop_hf *hf)
         DOP_TRY(DOP_FAIL_IN(hf->diag, DOP_E_INPUT, path, "is not a list of modules"));
     hf->model->arch.encoder.normalized = false;
     for (size_t i = 0; i < json_array_size(root); i++)
-        DOP_TRY(read_module(hf, json_array_get(root, i), path));
+        DOP_TRY(read_sentence_module(hf, json_array_get(root, i), path));
 error:
     json_decref(root);
     return st;

@@ -39,20 +39,20 @@ typedef struct matrix {
 } matrix;
 
 static dop_status
-missing(const matrix *m, const char *part)
+fail_missing_part(const matrix *m, const char *part)
 {
     return DOP_FAIL_IN(m->hf->diag, DOP_E_INPUT, m->set->path, "tensor %s%s is missing", m->name, part);
 }
 
 /* True if a tensor has n values of a type, in any shape. */
 static bool
-has(const dop_st_tensor *t, const char *dtype, uint64_t n)
+has_typed_values(const dop_st_tensor *t, const char *dtype, uint64_t n)
 {
     return dop_st_is(t, dtype) && t->bytes == n * (strcmp(dtype, "U8") == 0 ? 1 : 4);
 }
 
 static dop_status
-check_finite(const matrix *m, const dop_st_tensor *t)
+check_finite_values(const matrix *m, const dop_st_tensor *t)
 {
     const uint32_t size = dop_type_of(dop_hf_type(t))->bytes;
     for (uint64_t i = 0; i < t->bytes / size; i++) {
@@ -80,7 +80,7 @@ fits_half(const dop_st_tensor *t, float factor)
 }
 
 static dop_status
-note(const matrix *m, const char *what, const char *cost)
+note_flat_conversion(const matrix *m, const char *what, const char *cost)
 {
     char text[200];
     if (m->hf->quant.skipped && strcmp(m->hf->quant.skipped, what) == 0)
@@ -93,7 +93,7 @@ note(const matrix *m, const char *what, const char *cost)
 
 /* Sets w to a weight stored as p, which is copied. */
 static dop_status
-finish(const matrix *m, const dop_code_parts *p, const char *source, dop_weight *w)
+finish_flat_weight(const matrix *m, const dop_code_parts *p, const char *source, dop_weight *w)
 {
     dop_int4_parts *parts = dop_arena_alloc(m->hf->arena, sizeof *parts);
     dop_code_parts *codes = dop_arena_alloc(m->hf->arena, sizeof *codes);
@@ -123,7 +123,7 @@ dop_hf_awq_gemv(dop_hf *hf, const dop_st_set *set, const char *name, uint64_t ou
                         *scales = dop_st_take_part(m.set, m.name, "scales");
     const uint32_t group = hf->quant.group ? hf->quant.group : m.inputs;
     if (!words || !zeros || !scales)
-        return missing(&m, words ? zeros ? "scales" : "qzeros" : "qweight");
+        return fail_missing_part(&m, words ? zeros ? "scales" : "qzeros" : "qweight");
     if (group % SMALLEST_GROUP != 0 || m.inputs % group != 0)
         return dop_st_refuse(words, "does not have whole groups of a multiple of 32 inputs", m.hf->diag);
     const uint32_t unit = group >= 128 ? 1 : group == 64 ? 2 : 4;
@@ -138,24 +138,24 @@ dop_hf_awq_gemv(dop_hf *hf, const dop_st_set *set, const char *name, uint64_t ou
     if (st == DOP_OK && !dop_st_is(scales, "F16"))
         st = dop_st_refuse(scales, "is no scale; known: F16", m.hf->diag);
     if (st == DOP_OK)
-        st = check_finite(&m, scales);
+        st = check_finite_values(&m, scales);
     if (st != DOP_OK)
         return st;
     w->type = int4_of(group);
-    return finish(&m,
-                  &(dop_code_parts){.kind = DOP_CODE_INT4,
-                                    .codes = words->data,
-                                    .row_bytes = m.inputs / 2,
-                                    .scales = scales->data,
-                                    .scale_type = dop_hf_type(scales),
-                                    .tile_rows = 1,
-                                    .tile_cols = group,
-                                    .tiles = n * WORD,
-                                    .zeros = zeros->data,
-                                    .zero_words = n,
-                                    .factor = 1,
-                                    .first = first},
-                  words->name, w);
+    return finish_flat_weight(&m,
+                              &(dop_code_parts){.kind = DOP_CODE_INT4,
+                                                .codes = words->data,
+                                                .row_bytes = m.inputs / 2,
+                                                .scales = scales->data,
+                                                .scale_type = dop_hf_type(scales),
+                                                .tile_rows = 1,
+                                                .tile_cols = group,
+                                                .tiles = n * WORD,
+                                                .zeros = zeros->data,
+                                                .zero_words = n,
+                                                .factor = 1,
+                                                .first = first},
+                              words->name, w);
 }
 
 /* ---- bitsandbytes ------------------------------------------------------------------------------------------------------ */
@@ -176,18 +176,18 @@ read_nested(const matrix *m, const json_t *state, dop_flat_parts *f)
     f->nested_group = number_of(state, "nested_blocksize");
     const double offset = json_number_value(json_object_get(state, "nested_offset"));
     if (!levels || !nested)
-        return missing(m, levels ? "weight.nested_absmax" : "weight.nested_quant_map");
-    if (!has(levels, "F32", NESTED))
+        return fail_missing_part(m, levels ? "weight.nested_absmax" : "weight.nested_quant_map");
+    if (!has_typed_values(levels, "F32", NESTED))
         return dop_st_refuse(levels, "is no map of 256 levels", m->hf->diag);
-    if (!f->nested_group || !has(nested, "F32", (f->groups + f->nested_group - 1) / f->nested_group))
+    if (!f->nested_group || !has_typed_values(nested, "F32", (f->groups + f->nested_group - 1) / f->nested_group))
         return dop_st_refuse(nested, "are not the scales of all blocks of blocks that quant_state states", m->hf->diag);
     if (!(fabs(offset) < 1e30))
         return dop_st_refuse(nested, "have an offset that is no number", m->hf->diag);
     f->nested_levels = levels->data;
     f->nested = nested->data;
     f->offset = (float)offset;
-    DOP_RETURN_IF_ERROR(check_finite(m, levels));
-    return check_finite(m, nested);
+    DOP_RETURN_IF_ERROR(check_finite_values(m, levels));
+    return check_finite_values(m, nested);
 }
 
 static dop_status
@@ -201,22 +201,22 @@ read_bytes4(const matrix *m, const dop_st_tensor *codes, const json_t *state, do
     f->codes = codes->data;
     f->group = number_of(state, "blocksize");
     if (!levels || !largest)
-        return missing(m, levels ? "weight.absmax" : "weight.quant_map");
+        return fail_missing_part(m, levels ? "weight.absmax" : "weight.quant_map");
     if (!f->group || (json_integer_value(json_array_get(shape, 0)) != (json_int_t)m->outputs) ||
         json_integer_value(json_array_get(shape, 1)) != (json_int_t)m->inputs)
         return dop_st_refuse(codes, "has a quant_state of another shape, or without a size of blocks", m->hf->diag);
     f->groups = (n + f->group - 1) / f->group;
-    if (!has(codes, "U8", (n + 1) / 2))
+    if (!has_typed_values(codes, "U8", (n + 1) / 2))
         return dop_st_refuse(codes, "is not the matrix of 4 bits that config.json calls for", m->hf->diag);
-    if (!has(levels, "F32", LEVELS))
+    if (!has_typed_values(levels, "F32", LEVELS))
         return dop_st_refuse(levels, "is no map of 16 levels", m->hf->diag);
-    if (!has(largest, "F32", f->groups) && !has(largest, "U8", f->groups))
+    if (!has_typed_values(largest, "F32", f->groups) && !has_typed_values(largest, "U8", f->groups))
         return dop_st_refuse(largest, "are not the scales of all blocks; known: F32, U8", m->hf->diag);
     f->levels = levels->data;
     f->largest = largest->data;
-    DOP_RETURN_IF_ERROR(check_finite(m, levels));
-    DOP_RETURN_IF_ERROR(dop_st_is(largest, "U8") ? read_nested(m, state, f) : check_finite(m, largest));
-    return note(m, "4 bits (bitsandbytes)", "almost 4 times");
+    DOP_RETURN_IF_ERROR(check_finite_values(m, levels));
+    DOP_RETURN_IF_ERROR(dop_st_is(largest, "U8") ? read_nested(m, state, f) : check_finite_values(m, largest));
+    return note_flat_conversion(m, "4 bits (bitsandbytes)", "almost 4 times");
 }
 
 static dop_status
@@ -228,13 +228,13 @@ read_bytes8(const matrix *m, const dop_st_tensor *codes, dop_code_parts *p, dop_
     if (st != DOP_OK)
         return st;
     if (!scales)
-        return missing(m, "SCB");
-    if (!has(scales, "F32", m->outputs))
+        return fail_missing_part(m, "SCB");
+    if (!has_typed_values(scales, "F32", m->outputs))
         return dop_st_refuse(scales, "are not the largest magnitudes of all outputs; known: F32", m->hf->diag);
     for (uint64_t i = 0; format && i < format->bytes; i++)
         if (format->data[i] != 0)
             return dop_st_refuse(format, "says that rows do not lie as they are, which is not supported", m->hf->diag);
-    if ((st = check_finite(m, scales)) != DOP_OK)
+    if ((st = check_finite_values(m, scales)) != DOP_OK)
         return st;
     if (!fits_half(scales, 1.0f / 127))
         return dop_st_refuse(scales, "has a scale that does not fit f16", m->hf->diag);
@@ -252,7 +252,7 @@ read_bytes8(const matrix *m, const dop_st_tensor *codes, dop_code_parts *p, dop_
 }
 
 static dop_status
-read_bytes(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **source, dop_weight *w)
+read_bnb_codes(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **source, dop_weight *w)
 {
     const dop_st_tensor *codes = dop_st_take_part(m->set, m->name, "weight"),
                         *state = dop_st_take_part(m->set, m->name, "weight.quant_state.bitsandbytes__nf4");
@@ -262,7 +262,7 @@ read_bytes(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **s
     if (dop_st_is(codes, "I8"))
         return read_bytes8(m, codes, p, w);
     if (!state)
-        return missing(m, "weight.quant_state.bitsandbytes__nf4");
+        return fail_missing_part(m, "weight.quant_state.bitsandbytes__nf4");
     json_t *root = json_loadb((const char *)state->data, (size_t)state->bytes, 0, NULL);
     dop_status st = root && dop_st_is(state, "U8") ? read_bytes4(m, codes, root, f)
                                                    : dop_st_refuse(state, "is no JSON object", m->hf->diag);
@@ -292,13 +292,13 @@ hqq_number(const matrix *m, const char *key, json_int_t otherwise)
 }
 
 static dop_status
-check_groups(const matrix *m, const dop_st_tensor *t, uint64_t groups)
+check_flat_groups(const matrix *m, const dop_st_tensor *t, uint64_t groups)
 {
     if (!dop_hf_is_float(t))
         return dop_st_refuse(t, "is not supported; known: F16, BF16, F32", m->hf->diag);
     if (t->bytes != groups * dop_type_of(dop_hf_type(t))->bytes)
         return dop_st_refuse(t, "are not the values of all groups", m->hf->diag);
-    return check_finite(m, t);
+    return check_finite_values(m, t);
 }
 
 /* Fills the parts of codes whose groups have a scale and a zero (or a summand) each. */
@@ -312,8 +312,8 @@ take_groups(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const dop_st_
     f->zeros = zeros->data;
     f->scale_type = dop_hf_type(scales);
     f->zero_type = dop_hf_type(zeros);
-    const dop_status st = check_groups(m, scales, f->groups);
-    return st == DOP_OK ? check_groups(m, zeros, f->groups) : st;
+    const dop_status st = check_flat_groups(m, scales, f->groups);
+    return st == DOP_OK ? check_flat_groups(m, zeros, f->groups) : st;
 }
 
 static dop_status
@@ -343,7 +343,7 @@ read_hqq(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **sou
         (void)dop_st_take_part(m->set, m->name, unread[i]);
     *source = codes->name;
     if (!scales || !zeros)
-        return missing(m, scales ? "zero" : "scale");
+        return fail_missing_part(m, scales ? "zero" : "scale");
     if ((bits != 4 && bits != 8) || (axis != 0 && axis != 1) || group < 1 || n % (uint64_t)group != 0)
         return DOP_FAIL_IN(
             m->hf->diag, DOP_E_INPUT, codes->file,
@@ -354,7 +354,7 @@ read_hqq(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **sou
     f->group = (uint64_t)group;
     f->groups = n / f->group;
     f->strided = axis == 0;
-    if (!has(codes, "U8", n * f->bits / 8) || (bits == 4 && (f->strided ? f->group : f->groups) % 2 != 0))
+    if (!has_typed_values(codes, "U8", n * f->bits / 8) || (bits == 4 && (f->strided ? f->group : f->groups) % 2 != 0))
         return dop_st_refuse(codes, "is not the matrix that config.json calls for, as U8", m->hf->diag);
     dop_status st = take_groups(m, p, f, codes, scales, zeros);
     if (st != DOP_OK)
@@ -365,8 +365,8 @@ read_hqq(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **sou
         return DOP_OK;
     }
     w->type = DOP_TYPE_f16;
-    return bits == 8 ? note(m, "8 bits (HQQ)", "twice")
-                     : note(m, "4 bits in groups across rows (HQQ)", "almost 4 times");
+    return bits == 8 ? note_flat_conversion(m, "8 bits (HQQ)", "twice")
+                     : note_flat_conversion(m, "4 bits in groups across rows (HQQ)", "almost 4 times");
 }
 
 /* ---- MLX --------------------------------------------------------------------------------------------------------------- */
@@ -411,13 +411,13 @@ take_mlx(const matrix *m, const char *part, dop_st_tensor *out)
 }
 
 static dop_status
-read_mlx(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **source, dop_weight *w)
+read_mlx_matrix(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **source, dop_weight *w)
 {
     static const char *const names[] = {"weight", "scales", "biases"};
     dop_st_tensor parts[3];
     for (size_t i = 0; i < 3; i++)
         if (!take_mlx(m, names[i], &parts[i]))
-            return missing(m, names[i]);
+            return fail_missing_part(m, names[i]);
     const dop_st_tensor *codes = &parts[0], *scales = &parts[1], *biases = &parts[2];
     *source = codes->name;
     const uint64_t word = 32, bits = codes->rank == 2 ? codes->shape[1] * word / m->inputs : 0,
@@ -439,7 +439,8 @@ read_mlx(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **sou
         w->type = bits == 5 ? DOP_TYPE_q5_1 : DOP_TYPE_q4_1;
         return DOP_OK;
     }
-    return bits == 8 ? note(m, "8 bits (MLX)", "almost twice") : note(m, "MLX in these sizes", "more than twice");
+    return bits == 8 ? note_flat_conversion(m, "8 bits (MLX)", "almost twice")
+                     : note_flat_conversion(m, "MLX in these sizes", "more than twice");
 }
 
 /* True if a matrix is quantized by MLX. */
@@ -464,7 +465,7 @@ has_mlx(const dop_hf *hf, const dop_st_set *set, const char *name)
 
 /* Reads the sizes of a matrix stored in tiles, which is padded. */
 static dop_status
-read_tiles(const matrix *m, const dop_st_tensor *codes, const dop_st_tensor *scales, dop_flat_parts *f)
+read_torchao_tiles(const matrix *m, const dop_st_tensor *codes, const dop_st_tensor *scales, dop_flat_parts *f)
 {
     const uint64_t *shape = codes->shape;
     if (!dop_st_is(codes, "I32") || codes->rank != 4 || shape[2] != 32 ||
@@ -513,7 +514,7 @@ read_torchao(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char *
                         *zeros = both ? both : dop_st_take_part(m->set, m->name, "_weight_zero_point"),
                         *pre = dop_st_take_part(m->set, m->name, "_weight_act_pre_scale");
     if (!scales || !zeros)
-        return missing(m, scales ? "_weight_zero_point" : "_weight_scale");
+        return fail_missing_part(m, scales ? "_weight_zero_point" : "_weight_scale");
     if (pre)
         return dop_st_refuse(pre, "scales the inputs of a matrix, which is not supported", m->hf->diag);
     *source = codes->name;
@@ -521,7 +522,7 @@ read_torchao(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char *
     f->stream = true;
     f->centred = true;
     f->columns = m->inputs;
-    dop_status st = both ? read_tiles(m, codes, both, f) : read_nibbles(m, codes, scales, f);
+    dop_status st = both ? read_torchao_tiles(m, codes, both, f) : read_nibbles(m, codes, scales, f);
     if (st == DOP_OK)
         st = take_groups(m, p, f, codes, scales, zeros);
     if (st != DOP_OK)
@@ -532,7 +533,7 @@ read_torchao(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char *
         w->type = DOP_TYPE_q4_1;
         return DOP_OK;
     }
-    return note(m, "4 bits (torchao) whose scales do not fit f16", "almost 4 times");
+    return note_flat_conversion(m, "4 bits (torchao) whose scales do not fit f16", "almost 4 times");
 }
 
 /* True if a matrix is quantized to 4 bits by torchao. */
@@ -581,7 +582,7 @@ dop_hf_flat_weight(dop_hf *hf, const dop_st_set *set, const char *name, const do
     snprintf(weight, sizeof weight, "%sweight", name);
     DOP_RETURN_IF_ERROR(has_torchao(set, weight) ? read_torchao(&m, &p, f, &source, w)
                         : hf->quant.hqq          ? read_hqq(&m, &p, f, &source, w)
-                        : hf->quant.mlx          ? read_mlx(&m, &p, f, &source, w)
-                                                 : read_bytes(&m, &p, f, &source, w));
-    return finish(&m, &p, source, w);
+                        : hf->quant.mlx          ? read_mlx_matrix(&m, &p, f, &source, w)
+                                                 : read_bnb_codes(&m, &p, f, &source, w));
+    return finish_flat_weight(&m, &p, source, w);
 }

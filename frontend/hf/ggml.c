@@ -47,7 +47,7 @@ static const struct {
 
 /* True if `name` matches the pattern, in which '#' is a number. *out_rest: the rest of the name. */
 static bool
-fits(const char *pattern, const char *name, unsigned *out_number, const char **out_rest)
+match_numbered_name(const char *pattern, const char *name, unsigned *out_number, const char **out_rest)
 {
     const char *hash = strchr(pattern, '#');
     const size_t before = hash ? (size_t)(hash - pattern) : strlen(pattern);
@@ -74,7 +74,7 @@ hf_name(dop_arena *arena, const char *name)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         unsigned number;
         const char *rest, *to = names[i].hf;
-        if (!fits(names[i].ggml, name, &number, &rest))
+        if (!match_numbered_name(names[i].ggml, name, &number, &rest))
             continue;
         const char *hash = strchr(to, '#');
         return hash ? dop_arena_printf(arena, "%.*s%u%s%s", (int)(hash - to), to, number, hash + 1, rest)
@@ -97,7 +97,7 @@ dtype_of(uint32_t number)
 }
 
 static int
-by_name(const void *a, const void *b)
+compare_ggml_tensors(const void *a, const void *b)
 {
     return strcmp(((const dop_st_tensor *)a)->name, ((const dop_st_tensor *)b)->name);
 }
@@ -126,7 +126,7 @@ list_tensors(const dop_ggml *g, dop_hf *hf, dop_st_set *set)
         for (uint32_t k = t->n_dims; k-- > first;)
             to->shape[to->rank++] = t->dims[k];
     }
-    qsort(set->tensors, set->n, sizeof *set->tensors, by_name);
+    qsort(set->tensors, set->n, sizeof *set->tensors, compare_ggml_tensors);
     for (uint32_t i = 1; i < set->n; i++)
         if (strcmp(set->tensors[i - 1].name, set->tensors[i].name) == 0)
             return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, g->path, "the tensor %s is there twice", set->tensors[i].name);

@@ -21,7 +21,7 @@ number_or_edge(const dop_json *j, const char *key, const char *edge, uint32_t ot
 
 /* Reads three numbers, or one number for all colors. */
 static dop_status
-read_colors(const dop_json *j, const char *key, const float *otherwise, float out[3])
+read_hf_colors(const dop_json *j, const char *key, const float *otherwise, float out[3])
 {
     const json_t *v = dop_json_get(j, key);
     for (size_t c = 0; c < 3; c++) {
@@ -37,7 +37,7 @@ read_colors(const dop_json *j, const char *key, const float *otherwise, float ou
 /* Reads `size`: pixels of each edge, or of the shorter or longer edge; for DOP_IMAGE_PIXELS the total number of
  * pixels. */
 static dop_status
-read_size(const dop_json *j, dop_image_processor *p)
+read_image_size(const dop_json *j, dop_image_processor *p)
 {
     dop_json size = {.path = j->path, .diag = j->diag};
     dop_status st = DOP_OK;
@@ -98,7 +98,7 @@ read_grid(const dop_json *j, dop_image_processor *p)
 
 /* Reads whether and how a picture is cut into tiles; each processor class has its own field names. */
 static dop_status
-read_tiles(const dop_json *j, dop_image_processor *p)
+read_image_tiles(const dop_json *j, dop_image_processor *p)
 {
     dop_status st = DOP_OK;
     switch (p->form) {
@@ -164,7 +164,7 @@ read_patch(const dop_json *j, uint32_t otherwise, uint32_t *out)
 
 /* Reads the number of patches along an edge of a feature, which config.json states in one of six ways. */
 static dop_status
-read_merge(const dop_json *config, const dop_json *vision, dop_image_processor *p)
+read_image_merge(const dop_json *config, const dop_json *vision, dop_image_processor *p)
 {
     double ratio = 0;
     uint32_t tokens = 0, window = 0;
@@ -206,7 +206,7 @@ read_merge(const dop_json *config, const dop_json *vision, dop_image_processor *
 
 /* LFM2-VL: reads the bounds of a picture's size in features. */
 static dop_status
-read_tokens(const dop_json *j, dop_image_processor *p)
+read_feature_bounds(const dop_json *j, dop_image_processor *p)
 {
     const uint64_t each = (uint64_t)p->patch * p->merge * p->patch * p->merge;
     uint32_t least = 0, most = 0;
@@ -231,7 +231,7 @@ read_budget(const dop_json *j, dop_image_processor *p)
 }
 
 static dop_status
-read_model(const dop_json *config, const dop_json *j, dop_image_processor *p)
+read_model_patches(const dop_json *config, const dop_json *j, dop_image_processor *p)
 {
     dop_json vision = {0};
     const char *type = NULL, *select = NULL;
@@ -239,7 +239,7 @@ read_model(const dop_json *config, const dop_json *j, dop_image_processor *p)
     if (st == DOP_OK)
         st = read_patch(&vision, p->patch ? p->patch : 14, &p->patch);
     if (st == DOP_OK)
-        st = read_merge(config, &vision, p);
+        st = read_image_merge(config, &vision, p);
     if (st == DOP_OK && p->form == DOP_IMAGE_BUDGET)
         st = read_budget(j, p);
     /* For Qwen, LFM2-VL and SigLIP 2 the processor makes the rows of patches, so its own numbers apply. */
@@ -257,7 +257,7 @@ read_model(const dop_json *config, const dop_json *j, dop_image_processor *p)
             st = dop_json_u32_or(j, "max_num_patches", 1, MOST, p->max_patches, &p->max_patches);
     }
     if (st == DOP_OK && p->form == DOP_IMAGE_PIXELS)
-        st = read_tokens(j, p);
+        st = read_feature_bounds(j, p);
     if (st == DOP_OK)
         st = dop_json_str_or(config, "vision_feature_select_strategy", "", &select);
     if (st == DOP_OK)
@@ -277,7 +277,7 @@ read_model(const dop_json *config, const dop_json *j, dop_image_processor *p)
 }
 
 static dop_status
-read_processor(const dop_json *j, const dop_json *config, dop_image_processor *p)
+read_image_processor(const dop_json *j, const dop_json *config, dop_image_processor *p)
 {
     const char *name = NULL;
     DOP_RETURN_IF_ERROR(dop_json_str_or(j, "image_processor_type", NULL, &name));
@@ -293,11 +293,11 @@ read_processor(const dop_json *j, const dop_json *config, dop_image_processor *p
                            name);
     const dop_image_processor row = *p;
     DOP_RETURN_IF_ERROR(read_switches(j, p));
-    DOP_RETURN_IF_ERROR(read_colors(j, "image_mean", row.mean, p->mean));
-    DOP_RETURN_IF_ERROR(read_colors(j, "image_std", row.std, p->std));
-    DOP_RETURN_IF_ERROR(read_size(j, p));
-    DOP_RETURN_IF_ERROR(read_tiles(j, p));
-    DOP_RETURN_IF_ERROR(read_model(config, j, p));
+    DOP_RETURN_IF_ERROR(read_hf_colors(j, "image_mean", row.mean, p->mean));
+    DOP_RETURN_IF_ERROR(read_hf_colors(j, "image_std", row.std, p->std));
+    DOP_RETURN_IF_ERROR(read_image_size(j, p));
+    DOP_RETURN_IF_ERROR(read_image_tiles(j, p));
+    DOP_RETURN_IF_ERROR(read_model_patches(config, j, p));
     dop_diag why = {0};
     if (dop_image_processor_check(p, &why) != DOP_OK)
         return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%.200s", why.message);
@@ -326,7 +326,7 @@ dop_hf_image_processor(const char *dir, const dop_json *config, dop_diag *diag, 
             st = dop_json_sub(&j, "image_processor", &own);
         const bool is_it = own.object || (i == 0 && st == DOP_OK);
         if (st == DOP_OK && is_it)
-            st = read_processor(own.object ? &own : &j, config, out_processor);
+            st = read_image_processor(own.object ? &own : &j, config, out_processor);
         json_decref(root);
         *out_present = st == DOP_OK && is_it;
         if (st != DOP_OK || is_it)

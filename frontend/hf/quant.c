@@ -28,7 +28,7 @@ enum { WORD = 8 /* 4-bit integers per word */, SMALLEST_GROUP = 32 };
 /* ---- quantization_config ------------------------------------------------------------------------------------------ */
 
 static dop_status
-refuse(const dop_json *q, const char *key, const char *value, const char *known)
+refuse_quant_value(const dop_json *q, const char *key, const char *value, const char *known)
 {
     return DOP_FAIL_IN(q->diag, DOP_E_INPUT, q->path, "%s%s \"%.40s\" is not supported; known: %s", q->where, key,
                        value, known);
@@ -57,7 +57,7 @@ read_awq(const dop_json *q, dop_hf_quant *out)
     dop_status st = dop_json_str_or(q, "version", "gemm", &version);
     out->by_input = st == DOP_OK && strcasecmp(version, "gemv") == 0;
     if (st == DOP_OK && !out->by_input && strcasecmp(version, "gemm") != 0)
-        st = refuse(q, "version", version, "gemm, gemv");
+        st = refuse_quant_value(q, "version", version, "gemm, gemv");
     if (st == DOP_OK)
         st = dop_json_bool_or(q, "zero_point", true, &zeros);
     if (st == DOP_OK && !zeros)
@@ -73,11 +73,11 @@ read_gptq(const dop_json *q, dop_hf_quant *out)
     if (st == DOP_OK)
         st = dop_json_str_or(q, "checkpoint_format", format, &format);
     if (st == DOP_OK && strcmp(format, "gptq") != 0 && strcmp(format, "gptq_v2") != 0)
-        st = refuse(q, "checkpoint_format", format, "gptq, gptq_v2");
+        st = refuse_quant_value(q, "checkpoint_format", format, "gptq, gptq_v2");
     if (st == DOP_OK)
         st = dop_json_str_or(q, "pack_dtype", "int32", &words);
     if (st == DOP_OK && strcmp(words, "int32") != 0)
-        st = refuse(q, "pack_dtype", words, "int32");
+        st = refuse_quant_value(q, "pack_dtype", words, "int32");
     if (st == DOP_OK)
         st = dop_json_bool_or(q, "desc_act", false, &out->act_order);
     if (st == DOP_OK)
@@ -92,12 +92,12 @@ read_gptq(const dop_json *q, dop_hf_quant *out)
 /* Reads MLX's "quantization", which mlx-lm repeats as "quantization_config". Bits and group size of a matrix, which may differ,
  * follow from its tensors' shapes (flat.c). */
 static dop_status
-read_mlx(const dop_json *q, dop_hf_quant *out)
+read_mlx_config(const dop_json *q, dop_hf_quant *out)
 {
     const char *mode = NULL;
     dop_status st = dop_json_str_or(q, "mode", "affine", &mode);
     out->mlx = true;
-    return st == DOP_OK && strcmp(mode, "affine") != 0 ? refuse(q, "mode", mode, "affine") : st;
+    return st == DOP_OK && strcmp(mode, "affine") != 0 ? refuse_quant_value(q, "mode", mode, "affine") : st;
 }
 
 /* Resolves methods that use another one's form. AutoRound's files are packed like GPTQ or AWQ; bitsandbytes' first files only
@@ -119,7 +119,7 @@ real_method(const dop_json *q, const char **io_method)
     else if (st == DOP_OK && strstr(packing, "gptq"))
         *io_method = "gptq";
     else if (st == DOP_OK)
-        st = refuse(q, key, packing, "auto_round:auto_gptq, auto_round:auto_awq");
+        st = refuse_quant_value(q, key, packing, "auto_round:auto_gptq, auto_round:auto_awq");
     const json_t *extra = dop_json_get(q, "extra_config"), *layer;
     const char *name;
     json_object_foreach((json_t *)(uintptr_t)extra, name, layer)
@@ -158,7 +158,7 @@ read_config(dop_hf *hf, const dop_json *q, const char *method)
     if (hf->quant.bytes || hf->quant.hqq)
         return DOP_OK;
     if (st == DOP_OK && strcmp(method, "awq") != 0 && strcmp(method, "gptq") != 0)
-        return refuse(
+        return refuse_quant_value(
             q, "quant_method", method,
             "awq, gptq, mxfp4, fp8, fbgemm_fp8, compressed-tensors, modelopt, quark, torchao, bitsandbytes, hqq, "
             "auto-round, and MLX's quantization");
@@ -214,7 +214,7 @@ dop_hf_quant_config(dop_hf *hf)
     dop_json q;
     dop_status st = dop_json_sub(&hf->top, "quantization", &q);
     if (st == DOP_OK && q.object && dop_json_has(&q, "group_size") && dop_json_has(&q, "bits"))
-        return read_mlx(&q, &hf->quant);
+        return read_mlx_config(&q, &hf->quant);
     if (st == DOP_OK)
         st = dop_json_sub(&hf->top, "quantization_config", &q);
     if (st != DOP_OK)
@@ -235,7 +235,7 @@ typedef struct layer {
 } layer;
 
 static dop_status
-find(const layer *l, const char *part, bool required, const dop_st_tensor **out)
+find_quant_tensor(const layer *l, const char *part, bool required, const dop_st_tensor **out)
 {
     char name[300];
     snprintf(name, sizeof name, "%s%s", l->name, part);
@@ -277,13 +277,13 @@ check_scales(const layer *l)
 
 /* Reads whether groups are adjacent inputs. With desc_act they follow the order of the inputs' activations instead. */
 static dop_status
-read_order(layer *l)
+read_group_order(layer *l)
 {
     const dop_st_tensor *t = l->g_idx;
     l->g_idx = NULL;
     if (!t && !l->hf->quant.act_order)
         return DOP_OK;
-    DOP_RETURN_IF_ERROR(t ? check_words(l, t, 1, l->inputs, 0) : find(l, "g_idx", true, &t));
+    DOP_RETURN_IF_ERROR(t ? check_words(l, t, 1, l->inputs, 0) : find_quant_tensor(l, "g_idx", true, &t));
     for (uint32_t i = 0; i < l->inputs; i++) {
         const uint32_t group = dop_word_at(t->data, i);
         if (group >= l->groups)
@@ -324,13 +324,14 @@ open_layer(layer *l)
 {
     const dop_hf_quant *q = &l->hf->quant;
     const dop_st_tensor *t = NULL;
-    dop_status st = find(l, "qweight", true, &l->words);
+    dop_status st = find_quant_tensor(l, "qweight", true, &l->words);
     if (st == DOP_OK)
-        st = find(l, "scales", true, &l->scales);
+        st = find_quant_tensor(l, "scales", true, &l->scales);
     if (st == DOP_OK)
-        st = find(l, "qzeros", q->awq || !q->symmetric, &l->zeros); /* marked as used even if it is not needed below */
+        st = find_quant_tensor(l, "qzeros", q->awq || !q->symmetric,
+                               &l->zeros); /* marked as used even if it is not needed below */
     if (st == DOP_OK && !q->awq)
-        st = find(l, "g_idx", false, &l->g_idx);
+        st = find_quant_tensor(l, "g_idx", false, &l->g_idx);
     if (st != DOP_OK)
         return st;
     t = l->words;
@@ -352,7 +353,7 @@ open_layer(layer *l)
         l->zeros = NULL;
     if (st == DOP_OK)
         st = check_scales(l);
-    return st == DOP_OK && !q->awq ? read_order(l) : st;
+    return st == DOP_OK && !q->awq ? read_group_order(l) : st;
 }
 
 dop_status

@@ -42,7 +42,7 @@ check_width(const dop_hf *hf, const dop_recurrent *s)
 
 /* Fails for fields of Mamba-2 that the graph builder does not support. */
 static dop_status
-refuse(const dop_hf *hf)
+refuse_mixer_fields(const dop_hf *hf)
 {
     /* dt is never negative, so a lower limit of 0 has no effect. */
     const json_t *limit = dop_json_get(&hf->cfg, "time_step_limit");
@@ -77,7 +77,7 @@ read_norm(const dop_hf *hf, double eps, dop_recurrent *s)
 
 /* Mamba's selective scan: reads the number of channels and the rank of dt (default: hidden / 16). */
 static dop_status
-read_selective(const dop_hf *hf, dop_recurrent *s)
+read_hf_selective(const dop_hf *hf, dop_recurrent *s)
 {
     const dop_hf_recurrent *r = hf->family->recurrent;
     const uint32_t hidden = hf->model->arch.hidden;
@@ -94,7 +94,7 @@ read_selective(const dop_hf *hf, dop_recurrent *s)
 
 /* Reads which projections have biases. The short convolution has one key for all of its biases. */
 static dop_status
-read_biases(const dop_hf *hf, dop_recurrent *s)
+read_mixer_biases(const dop_hf *hf, dop_recurrent *s)
 {
     bool one = false, other = false;
     dop_status st = DOP_OK;
@@ -115,7 +115,7 @@ read_biases(const dop_hf *hf, dop_recurrent *s)
 }
 
 static dop_status
-list_of(const dop_hf *hf, const char *key, uint32_t n, double *out)
+read_number_list(const dop_hf *hf, const char *key, uint32_t n, double *out)
 {
     const double *list = NULL;
     uint32_t got = 0;
@@ -132,7 +132,7 @@ error:
 
 /* Falcon-H1: reads its multipliers; those before and after a projection without bias become one factor. */
 static dop_status
-read_multipliers(dop_hf *hf)
+read_mixer_multipliers(dop_hf *hf)
 {
     dop_arch *a = &hf->model->arch;
     dop_mixer *attn = &hf->layer.mixers[0], *ssm = &hf->layer.mixers[1];
@@ -151,9 +151,9 @@ read_multipliers(dop_hf *hf)
     for (size_t i = 0; st == DOP_OK && i < sizeof fields / sizeof *fields; i++)
         st = dop_json_f64_or(&hf->cfg, fields[i].fact->key, -1e6, 1e6, 1, fields[i].out);
     if (st == DOP_OK)
-        st = list_of(hf, "ssm_multipliers", 5, zones);
+        st = read_number_list(hf, "ssm_multipliers", 5, zones);
     if (st == DOP_OK)
-        st = list_of(hf, "mlp_multipliers", 2, mlp);
+        st = read_number_list(hf, "mlp_multipliers", 2, mlp);
     if (st != DOP_OK)
         return st;
     if (attn->attn.bias_q && attn_in != 1)
@@ -201,7 +201,7 @@ dop_hf_read_recurrent(dop_hf *hf)
     if (!r)
         return DOP_OK;
     *m = (dop_mixer){.kind = r->kind, .scale = 1, .rec = dop_family_recurrent(r)};
-    DOP_RETURN_IF_ERROR(refuse(hf));
+    DOP_RETURN_IF_ERROR(refuse_mixer_fields(hf));
     DOP_RETURN_IF_ERROR(dop_json_f64_or(&hf->cfg, hf->family->keys->eps, 0, 1, hf->family->eps, &eps));
     s->norm = r->norm ? (dop_norm){.kind = DOP_NORM_RMS, .eps = eps} : (dop_norm){0};
     DOP_RETURN_IF_ERROR(size_or(hf, &r->taps, DOP_MAX_TAPS, &s->taps));
@@ -210,7 +210,7 @@ dop_hf_read_recurrent(dop_hf *hf)
     DOP_RETURN_IF_ERROR(size_or(hf, &r->groups, DOP_MAX_HEADS, &s->n_groups));
     DOP_RETURN_IF_ERROR(size_or(hf, &r->state_dim, DOP_MAX_HEAD_DIM, &s->state_dim));
     if (r->selective)
-        DOP_RETURN_IF_ERROR(read_selective(hf, s));
+        DOP_RETURN_IF_ERROR(read_hf_selective(hf, s));
     if (r->small_norms)
         s->dt_norm = s->key_norm = s->query_norm = (dop_norm){.kind = DOP_NORM_RMS, .eps = eps};
     if (r->norm && r->norm_eps > 0)
@@ -231,13 +231,13 @@ dop_hf_read_recurrent(dop_hf *hf)
     s->conv_bias = r->conv_bias.otherwise;
     if (r->conv_bias.key)
         DOP_RETURN_IF_ERROR(dop_json_bool_or(&hf->cfg, r->conv_bias.key, r->conv_bias.otherwise, &s->conv_bias));
-    DOP_RETURN_IF_ERROR(read_biases(hf, s));
+    DOP_RETURN_IF_ERROR(read_mixer_biases(hf, s));
     DOP_RETURN_IF_ERROR(check_width(hf, s));
     if (s->n_heads && !r->own_act && hf->layer.ffn.act != DOP_ACT_SILU)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s of a recurrent layer must be silu", hf->cfg.where,
                            hf->family->keys->act);
     if (r->multipliers)
-        DOP_RETURN_IF_ERROR(read_multipliers(hf));
+        DOP_RETURN_IF_ERROR(read_mixer_multipliers(hf));
     return DOP_OK;
 }
 
@@ -318,7 +318,7 @@ default_layers(dop_hf *hf, bool *recurs)
 /* Returns the kind of layer i, from layers_block_type or from hybrid_override_pattern, which has a character per layer; NULL:
  * neither, or unknown. */
 static const char *
-block_of(const dop_hf *hf, uint32_t i)
+get_block_kind(const dop_hf *hf, uint32_t i)
 {
     static const struct {
         const char *names, *kind;
@@ -341,7 +341,7 @@ dop_hf_lacks_experts(const dop_hf *hf)
 {
     bool some = false;
     for (uint32_t i = 0; i < hf->model->arch.n_layers; i++) {
-        const char *kind = block_of(hf, i);
+        const char *kind = get_block_kind(hf, i);
         some = some || (kind && strcmp(kind, "experts") == 0);
     }
     return hf->family->recurrent && hf->family->recurrent->blocks && !some;
@@ -366,7 +366,7 @@ settle_blocks(dop_hf *hf)
     dop_arch *a = &hf->model->arch;
     for (uint32_t i = 0; i < a->n_layers; i++) {
         dop_layer *y = &a->layers[i];
-        const char *kind = block_of(hf, i);
+        const char *kind = get_block_kind(hf, i);
         if (!kind)
             return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
                                "%slayers_block_type[%u] (or hybrid_override_pattern) is not the kind of a layer: "

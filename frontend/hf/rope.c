@@ -13,20 +13,20 @@ static const struct {
 } scalings[] = {
     {"default", DOP_ROPE_PLAIN},
     {"linear", DOP_ROPE_LINEAR},
-    {"ntk", DOP_ROPE_LINEAR}, /* with a larger base, see read_rope() */
+    {"ntk", DOP_ROPE_LINEAR}, /* with a larger base, see read_hf_rope() */
     {"llama3", DOP_ROPE_LLAMA3},
     {"yarn", DOP_ROPE_YARN},
     {"longrope", DOP_ROPE_LONGROPE},
     {"su", DOP_ROPE_LONGROPE}, /* Phi-3's first name for longrope */
     {"proportional", DOP_ROPE_PROPORTIONAL},
-    {"mrope", DOP_ROPE_PLAIN},   /* Qwen2-VL's first files, see read_sections() */
-    {"dynamic", DOP_ROPE_PLAIN}, /* within max_position_embeddings, see read_rope() */
+    {"mrope", DOP_ROPE_PLAIN},   /* Qwen2-VL's first files, see read_hf_sections() */
+    {"dynamic", DOP_ROPE_PLAIN}, /* within max_position_embeddings, see read_hf_rope() */
 };
 
 /* Reads the kind of scaling. ntk: the base grows with the factor. limited: valid only up to max_position_embeddings; beyond,
  * frequencies would change with every token. */
 static dop_status
-read_scaling(const dop_json *j, dop_rope *r, bool *ntk, bool *limited)
+read_hf_scaling(const dop_json *j, dop_rope *r, bool *ntk, bool *limited)
 {
     const char *name = NULL;
     double alpha = 0;
@@ -37,7 +37,7 @@ read_scaling(const dop_json *j, dop_rope *r, bool *ntk, bool *limited)
         st = dop_fact_f64_or(j, DOP_HF(ntk_alpha), 0, &alpha);
     if (st != DOP_OK)
         return st;
-    /* HunYuanDenseV1RotaryEmbedding: alpha enlarges the base at any length; read_rope() applies it. */
+    /* HunYuanDenseV1RotaryEmbedding: alpha enlarges the base at any length; read_hf_rope() applies it. */
     if (strcmp(name, "dynamic") == 0 && alpha > 0) {
         r->factor = alpha;
         return DOP_OK;
@@ -179,7 +179,7 @@ check_scaling_twice(const dop_hf *hf, const json_t *old, const json_t *new)
 
 /* Reads the number of pairs that rotate by each of a row's three positions. */
 static dop_status
-read_sections(const dop_json *j, dop_rope *r)
+read_hf_sections(const dop_json *j, dop_rope *r)
 {
     const json_t *list = j->object ? dop_json_get(j, "mrope_section") : NULL;
     uint64_t sum = 0;
@@ -198,7 +198,7 @@ read_sections(const dop_json *j, dop_rope *r)
 
 /* Reads one rotary embedding. `j` may be an absent object, which means no scaling. */
 static dop_status
-read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, dop_rope *r)
+read_hf_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, dop_rope *r)
 {
     const dop_family *f = hf->family;
     const char *part = f->keys->partial ? f->keys->partial : DOP_HF(rotated_share)->key;
@@ -222,7 +222,7 @@ read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, 
     DOP_RETURN_IF_ERROR(dop_json_u32_or(&hf->cfg, DOP_HF(rotated)->key, 1, head_dim, 0, &dims));
     if (dims)
         partial = (double)dims / head_dim;
-    DOP_RETURN_IF_ERROR(read_scaling(j, r, &ntk, &limited));
+    DOP_RETURN_IF_ERROR(read_hf_scaling(j, r, &ntk, &limited));
     if (limited)
         hf->model->arch.ctx_limit = hf->model->arch.ctx_train;
     uint32_t turned = (uint32_t)((double)head_dim * partial);
@@ -245,7 +245,7 @@ read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, 
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
                            "rotary embedding turns %u of %u values of a head (head_dim), expected an even number",
                            r->dims, head_dim);
-    DOP_RETURN_IF_ERROR(read_sections(j, r));
+    DOP_RETURN_IF_ERROR(read_hf_sections(j, r));
     DOP_RETURN_IF_ERROR(read_parameters(hf, j, r));
     if (ntk && dop_json_has(j, "mixed_b"))
         return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%smixed_b is not supported", j->where);
@@ -267,7 +267,7 @@ rope_dim(const dop_attention *t)
 /* Returns the number of values of a head that may rotate in the first layer with (`slides`) or without a sliding window
  * (`any`: in the first layer). */
 static uint32_t
-head_dim_of(const dop_arch *a, const bool *sliding, bool any, bool slides)
+get_hf_head_dim(const dop_arch *a, const bool *sliding, bool any, bool slides)
 {
     uint32_t i = 0;
     while (i + 1 < a->n_layers && !any && sliding[i] != slides)
@@ -311,9 +311,10 @@ dop_hf_ropes(dop_hf *hf, const bool *sliding)
     if (st == DOP_OK && hf->family->flags & DOP_FAM_SWA_HEADS)
         st = dop_fact_f64_or(&hf->cfg, DOP_HF(theta_swa), local_theta, &local_theta);
     if (st == DOP_OK)
-        st = read_rope(hf, full.object ? &full : &params, theta, head_dim_of(a, sliding, !two, false), &a->ropes[0]);
+        st = read_hf_rope(hf, full.object ? &full : &params, theta, get_hf_head_dim(a, sliding, !two, false),
+                          &a->ropes[0]);
     if (st == DOP_OK && two)
-        st = read_rope(hf, &local, local_theta, head_dim_of(a, sliding, false, true), &a->ropes[1]);
+        st = read_hf_rope(hf, &local, local_theta, get_hf_head_dim(a, sliding, false, true), &a->ropes[1]);
     a->n_ropes = two ? 2 : 1;
     /* Ministral3Attention: queries are scaled by a temperature that grows with the position. */
     if (st == DOP_OK && params.object && dop_json_has(&params, DOP_HF(temper_beta)->key)) {
@@ -324,7 +325,7 @@ dop_hf_ropes(dop_hf *hf, const bool *sliding)
     }
     for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++) {
         dop_attention *t = &a->layers[i].mixers[0].attn;
-        const uint32_t head = head_dim_of(a, sliding, !two, sliding[i]);
+        const uint32_t head = get_hf_head_dim(a, sliding, !two, sliding[i]);
         t->rope = two && sliding[i] ? 1 : 0;
         if (rope_dim(t) != head)
             st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,

@@ -13,7 +13,7 @@
 
 /* Reads token ids from a field, a number or a list; -1 means none. Skips invalid ids, with a note. */
 static dop_status
-read_ids(const dop_hf *hf, const dop_json *j, const char *key, uint32_t max, int64_t *ids, uint32_t *out_n)
+read_token_ids(const dop_hf *hf, const dop_json *j, const char *key, uint32_t max, int64_t *ids, uint32_t *out_n)
 {
     const uint32_t vocab = hf->model->arch.vocab;
     const json_t *v = dop_json_get(j, key);
@@ -33,7 +33,7 @@ read_ids(const dop_hf *hf, const dop_json *j, const char *key, uint32_t max, int
 static dop_status
 config_ids(const dop_hf *hf, const char *key, uint32_t max, int64_t *ids, uint32_t *out_n)
 {
-    return read_ids(hf, dop_json_has(&hf->top, key) ? &hf->top : &hf->cfg, key, max, ids, out_n);
+    return read_token_ids(hf, dop_json_has(&hf->top, key) ? &hf->top : &hf->cfg, key, max, ids, out_n);
 }
 
 /* Reads a sampling limit (top_k and others); -1, as in files of other programs, means no limit. */
@@ -80,9 +80,9 @@ read_generation(dop_hf *hf)
         if (st == DOP_OK)
             st = dop_json_root(root, path, hf->diag, &gen);
         if (st == DOP_OK && dop_json_has(&gen, "eos_token_id"))
-            st = read_ids(hf, &gen, "eos_token_id", DOP_MAX_END_IDS, a->end_ids, &a->n_end_ids);
+            st = read_token_ids(hf, &gen, "eos_token_id", DOP_MAX_END_IDS, a->end_ids, &a->n_end_ids);
         if (st == DOP_OK && dop_json_has(&gen, "bos_token_id"))
-            st = read_ids(hf, &gen, "bos_token_id", 1, &bos, &n_bos);
+            st = read_token_ids(hf, &gen, "bos_token_id", 1, &bos, &n_bos);
         if (st == DOP_OK)
             st = read_sampling(hf, &gen);
     }

@@ -32,7 +32,7 @@ typedef struct filler {
 
 /* True if the checkpoint has a tensor, or its quantized form. */
 static bool
-has_tensor(void *user, const char *name)
+has_hf_tensor(void *user, const char *name)
 {
     const filler *f = user;
     const size_t n = strlen(name);
@@ -44,7 +44,7 @@ has_tensor(void *user, const char *name)
 
 /* Copies the values of a vector that are in several blocks of a tensor. */
 static dop_status
-collect(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weight *w)
+collect_vector_blocks(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weight *w)
 {
     const size_t value = dop_type_of(dop_hf_type(t))->bytes;
     uint8_t *copy = dop_arena_alloc(f->hf->arena, w->cols * value);
@@ -60,7 +60,7 @@ collect(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weigh
 
 /* Copies and transposes convolution taps from [channels, taps] to [taps, channels], times the factor of the channel's values. */
 static dop_status
-turn(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weight *w)
+transpose_taps(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weight *w)
 {
     const dop_recurrent *s = f->layer ? dop_layer_recurrent(f->layer) : NULL;
     const uint32_t channels = rows->block, taps = rows->block_step, values = s ? s->n_heads * s->head_dim : 0;
@@ -85,7 +85,7 @@ turn(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weight *
 
 /* Checks the shape of a tensor whose `rows` are w; the experts' axis is first. */
 static dop_status
-check_shape(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *rows, const dop_weight *w)
+check_hf_shape(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *rows, const dop_weight *w)
 {
     const uint64_t taps[] = {rows->block, 1, rows->block_step};
     const bool one = t->rank == 0 && w->rank == 1 && rows->total == 1; /* a scalar, of shape [] */
@@ -122,10 +122,10 @@ check_shape(const filler *f, const dop_st_tensor *t, bool transposed, const dop_
 
 /* Sets data and strides of w to `rows` of the floats in t (rank 1: values; rank 3: rows of each expert). */
 static dop_status
-place(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *rows, dop_weight *w)
+place_tensor_rows(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *rows, dop_weight *w)
 {
     dop_diag *diag = f->hf->diag;
-    dop_status st = check_shape(f, t, transposed, rows, w);
+    dop_status st = check_hf_shape(f, t, transposed, rows, w);
     if (st != DOP_OK)
         return st;
     if (dop_hf_block_type(t) != DOP_TYPE_none && w->rank == 2 && !transposed && !rows->turned) {
@@ -150,9 +150,9 @@ place(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *
         w->row_stride = w->cols * value;
     }
     if (rows->turned)
-        return turn(f, t, rows, w);
+        return transpose_taps(f, t, rows, w);
     if (w->rank == 1 && rows->block)
-        return collect(f, t, rows, w);
+        return collect_vector_blocks(f, t, rows, w);
     w->expert_stride = w->rank == 3 ? (rows->each ? rows->each : rows->total * w->cols) * value : 0;
     w->block_rows = rows->block;
     w->block_stride = rows->block_step * w->row_stride;
@@ -203,7 +203,7 @@ is_transposed(const dop_st_tensor *t, const dop_rows *rows, const dop_weight *w)
 
 /* Builds w from the tensor `name`, or from its quantized form. */
 static dop_status
-take(filler *f, char *name, const dop_tensor_name *n, const dop_rows *rows, dop_weight *w)
+take_hf_weight(filler *f, char *name, const dop_tensor_name *n, const dop_rows *rows, dop_weight *w)
 {
     dop_hf *hf = f->hf;
     if (w->rank == 2 && !n->transposed && !rows->each && dop_hf_has_flat(hf, &f->set, name) && cut_weight(name))
@@ -214,7 +214,8 @@ take(filler *f, char *name, const dop_tensor_name *n, const dop_rows *rows, dop_
         return dop_hf_expert_codes(hf, &f->set, name, rows, w);
     const dop_st_tensor *t = dop_st_take(&f->set, name);
     if (t) /* quantizers leave some matrices unquantized */
-        return place(f, t, n->transposed || (hf->family->experts_either && is_transposed(t, rows, w)), rows, w);
+        return place_tensor_rows(f, t, n->transposed || (hf->family->experts_either && is_transposed(t, rows, w)), rows,
+                                 w);
     if (hf->quant.mxfp4 && w->rank == 3)
         return dop_hf_mxfp4_weight(hf, &f->set, name, rows, w);
     if (hf->quant.used && w->rank == 2 && !rows->block && cut_weight(name))
@@ -224,7 +225,7 @@ take(filler *f, char *name, const dop_tensor_name *n, const dop_rows *rows, dop_
 
 /* Fills the rows of w after the first `own`, from the tensors of the table rows after n with n's role. */
 static dop_status
-take_below(filler *f, const dop_tensor_name *n, const dop_weight_need *need, uint32_t own, dop_weight *w)
+take_hf_below(filler *f, const dop_tensor_name *n, const dop_weight_need *need, uint32_t own, dop_weight *w)
 {
     dop_hf *hf = f->hf;
     dop_weight *above = w;
@@ -238,7 +239,7 @@ take_below(filler *f, const dop_tensor_name *n, const dop_weight_need *need, uin
             return DOP_FAIL_IN(hf->diag, DOP_E_INTERNAL, hf->path, "weight %s cannot be made of parts", need->name);
         dop_hf_full_name(f->prefix, hf->family->layer_prefix, need, n[1].source, name, sizeof name);
         *below = (dop_weight){.name = need->name, .rank = 2, .rows = above->rows - own, .cols = need->cols};
-        DOP_RETURN_IF_ERROR(take(f, name, &n[1], &rows, below));
+        DOP_RETURN_IF_ERROR(take_hf_weight(f, name, &n[1], &rows, below));
         above->own_rows = own;
         above->below = below;
         above = below;
@@ -260,7 +261,7 @@ take_floats(const filler *f, const char *name, uint32_t n, float *out)
 
 /* Builds w, a vector, from one tensor per head; the * in `pattern` is the head's number. */
 static dop_status
-take_heads(filler *f, const char *pattern, dop_weight *w)
+take_head_vectors(filler *f, const char *pattern, dop_weight *w)
 {
     const bool streams = f->layer && f->layer->eagle.vocab; /* a drafter's streams instead of heads */
     const uint32_t n = streams                                     ? f->hf->model->arch.hidden
@@ -307,7 +308,7 @@ pair_heads(const filler *f, const dop_attention *t, dop_weight *w)
 
 /* DOP_PART_FOURFOLD: repeats each row or value of w four times. */
 static dop_status
-fourfold(const filler *f, dop_weight *w)
+repeat_fourfold(const filler *f, dop_weight *w)
 {
     if (w->rank == 2) {
         w->block_rows = 4;
@@ -388,7 +389,7 @@ take_taps(filler *f, const dop_tensor_name *n, const dop_weight_need *need, cons
         return DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, f->set.path, "weight %s: %llu channels, expected %u", need->name,
                            (unsigned long long)done, rows->block);
     const dop_st_tensor whole = {.dtype = "F32", .data = (const uint8_t *)all};
-    return turn(f, &whole, rows, w);
+    return transpose_taps(f, &whole, rows, w);
 }
 
 /* Writes the full name of a drafting layer's tensor that is stored separately. If there are two blocks, the second has the
@@ -398,14 +399,14 @@ name_apart(filler *f, const dop_weight_need *need, const char *source, char *out
 {
     const bool whole = strncmp(source, "mtp.", strlen("mtp.")) == 0;
     snprintf(out, size, "%s%s", whole ? "" : "mtp.layers.0.", source);
-    if (!whole && f->apart > 1 && (need->role == DOP_W_ffn_norm || !has_tensor(f, out)))
+    if (!whole && f->apart > 1 && (need->role == DOP_W_ffn_norm || !has_hf_tensor(f, out)))
         snprintf(out, size, "mtp.layers.1.%s", source);
 }
 
 /* Writes the full name of a tensor. Zamba 2: # stands for dop_side.index, and a shared block's tensors are in the first layer
  * with the block. */
 static void
-full_name(filler *f, const dop_weight_need *need, const char *source, char *out, size_t size)
+write_full_tensor_name(filler *f, const dop_weight_need *need, const char *source, char *out, size_t size)
 {
     static const char shared[] = "shared_transformer.";
     const dop_family *family = f->hf->family;
@@ -434,17 +435,17 @@ full_name(filler *f, const dop_weight_need *need, const char *source, char *out,
     dop_hf_full_name(f->prefix, family->layer_prefix, need, source, out, size);
     if (!y || !y->side.width || strncmp(source, shared, strlen(shared)) != 0)
         return;
-    for (at.layer = 0; at.layer < need->layer && !has_tensor(f, out); at.layer++)
+    for (at.layer = 0; at.layer < need->layer && !has_hf_tensor(f, out); at.layer++)
         if (a->layers[at.layer].side.width && a->layers[at.layer].side.block == y->side.block)
             dop_hf_full_name(f->prefix, family->layer_prefix, &at, source, out, size);
-    if (!has_tensor(f, out))
+    if (!has_hf_tensor(f, out))
         dop_hf_full_name(f->prefix, family->layer_prefix, need, source, out, size);
 }
 
 /* Returns the table row that names a weight's tensor: the first whose tensor is in the checkpoint. For consecutive rows of one
  * role (parts of a matrix) this is the first part. */
 static const dop_tensor_name *
-name_of(filler *f, const dop_weight_need *need)
+find_hf_name(filler *f, const dop_weight_need *need)
 {
     const dop_family *a = f->hf->family;
     const dop_tensor_name *lists[] = {a->more_names, a->names, dop_hf_names_draft}, *first = NULL;
@@ -453,10 +454,10 @@ name_of(filler *f, const dop_weight_need *need)
         for (const dop_tensor_name *n = lists[k]; n && n->role != DOP_W_none; n++) {
             if (n->role != need->role || (n != lists[k] && n[-1].role == n->role))
                 continue;
-            full_name(f, need, n->source, pattern, sizeof pattern);
+            write_full_tensor_name(f, need, n->source, pattern, sizeof pattern);
             dop_expert_name(pattern, 0, name, sizeof name);
             const dop_st_tensor *t = k && dop_means_other(a->more_names, n) ? dop_st_find(&f->set, name) : NULL;
-            if (has_tensor(f, name) && !(t && f->set.taken[t - f->set.tensors]))
+            if (has_hf_tensor(f, name) && !(t && f->set.taken[t - f->set.tensors]))
                 return n;
             first = first ? first : n;
         }
@@ -471,18 +472,18 @@ fill_answers(filler *f, const dop_weight_need *need)
     dop_hf *hf = f->hf;
     const uint32_t *id = hf->answers, first = id[0] < id[1] ? id[0] : id[1];
     const dop_weight_need head = {.role = DOP_W_lm_head, .layer = -1}, embed = {.role = DOP_W_embed, .layer = -1};
-    const dop_tensor_name *n = name_of(f, &head);
+    const dop_tensor_name *n = find_hf_name(f, &head);
     const dop_rows rows = {
         .total = hf->model->arch.vocab, .start = first, .block = 1, .block_step = id[0] + id[1] - 2 * first};
     dop_weight w = {.name = need->name, .rank = 2, .rows = 2, .cols = need->cols};
     char name[256] = "";
     if (n)
-        full_name(f, &head, n->source, name, sizeof name);
-    if (!n || !has_tensor(f, name)) {
-        n = name_of(f, &embed);
-        full_name(f, &embed, n->source, name, sizeof name);
+        write_full_tensor_name(f, &head, n->source, name, sizeof name);
+    if (!n || !has_hf_tensor(f, name)) {
+        n = find_hf_name(f, &embed);
+        write_full_tensor_name(f, &embed, n->source, name, sizeof name);
     }
-    dop_status st = take(f, name, n, &rows, &w);
+    dop_status st = take_hf_weight(f, name, n, &rows, &w);
     if (st != DOP_OK)
         return st;
     if (w.parts || dop_type_of(w.type)->block != 1)
@@ -516,7 +517,7 @@ fill_dense(filler *f, const dop_weight_need *need, const char *source, uint32_t 
     if (!hf->dense_dirs[dense]) {
         char own[256];
         snprintf(own, sizeof own, "%s%s", f->prefix, source); /* BERT's pooler is a part of the model */
-        return take(f, has_tensor(f, own) ? own : name, &plain, &rows, &w) == DOP_OK
+        return take_hf_weight(f, has_hf_tensor(f, own) ? own : name, &plain, &rows, &w) == DOP_OK
                    ? dop_weights_add(all, &w, hf->arena, hf->diag)
                    : DOP_E_INPUT;
     }
@@ -525,12 +526,12 @@ fill_dense(filler *f, const dop_weight_need *need, const char *source, uint32_t 
     uint32_t n_maps = 0;
     DOP_RETURN_IF_ERROR(dop_st_open_dir(hf->dense_dirs[dense], hf->arena, hf->diag, &other.set, &maps, &n_maps));
     DOP_RETURN_IF_ERROR(dop_weights_keep(all, maps, n_maps, hf->diag));
-    DOP_RETURN_IF_ERROR(take(&other, name, &plain, &rows, &w));
+    DOP_RETURN_IF_ERROR(take_hf_weight(&other, name, &plain, &rows, &w));
     return dop_weights_add(all, &w, hf->arena, hf->diag);
 }
 
 static dop_status
-fill(void *user, const dop_weight_need *need)
+fill_hf_weight(void *user, const dop_weight_need *need)
 {
     filler *f = user;
     dop_hf *hf = f->hf;
@@ -538,12 +539,12 @@ fill(void *user, const dop_weight_need *need)
     const char *of_dense = dop_hf_dense_name(hf, need->role, &dense);
     if (of_dense)
         return fill_dense(f, need, of_dense, dense);
-    const dop_tensor_name *n = name_of(f, need);
+    const dop_tensor_name *n = find_hf_name(f, need);
     if (!n)
         return DOP_FAIL_IN(hf->diag, DOP_E_INTERNAL, hf->path, "no tensor name for %s in family %s",
                            dop_role_name(need->role), hf->family->name);
     char name[256], one[272];
-    full_name(f, need, n->source, name, sizeof name);
+    write_full_tensor_name(f, need, n->source, name, sizeof name);
     dop_weight *each = NULL, w = {.name = need->name,
                                   .rank = need->rank,
                                   .experts = need->experts,
@@ -553,7 +554,7 @@ fill(void *user, const dop_weight_need *need)
     f->layer = need->layer >= 0 ? &hf->model->arch.layers[need->layer] : NULL;
     const dop_rows rows = dop_part_rows(f->layer, n->part, own);
     const bool heads = need->rank == 1 && strchr(name, '*');
-    dop_status st = heads ? take_heads(f, name, &w) : dop_expert_list(need, name, hf->arena, hf->diag, &each);
+    dop_status st = heads ? take_head_vectors(f, name, &w) : dop_expert_list(need, name, hf->arena, hf->diag, &each);
     if (heads) { /* done */
     } else if (need->role == DOP_W_draft_ids) {
         st = dop_hf_eagle_list(hf, &f->set, name, &w);
@@ -566,17 +567,17 @@ fill(void *user, const dop_weight_need *need)
         st = t ? place_vectors(f, t, &rows, &w)
                : DOP_FAIL_IN(hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
     } else if (st == DOP_OK && !each) {
-        st = take(f, name, n, &rows, &w);
+        st = take_hf_weight(f, name, n, &rows, &w);
         if (st == DOP_OK && n->part == DOP_PART_FOURFOLD)
-            st = fourfold(f, &w);
+            st = repeat_fourfold(f, &w);
         else if (st == DOP_OK && n->part == DOP_PART_PAIRED && f->layer)
             st = pair_heads(f, dop_layer_attention(f->layer), &w);
         else if (st == DOP_OK)
-            st = take_below(f, n, need, rows.own, &w);
+            st = take_hf_below(f, n, need, rows.own, &w);
     }
     for (uint32_t e = 0; each && e < need->experts && st == DOP_OK; e++) {
         dop_expert_name(name, e, one, sizeof one);
-        st = take(f, one, n, &rows, &each[e]);
+        st = take_hf_weight(f, one, n, &rows, &each[e]);
     }
     if (st == DOP_OK && each) {
         w.each = each;
@@ -609,7 +610,7 @@ zero_bias(const dop_hf *hf, const dop_st_tensor *t)
 }
 
 static dop_status
-leftovers(const filler *f)
+check_hf_leftovers(const filler *f)
 {
     dop_hf *hf = f->hf;
     dop_leftovers l = {.model = hf->model,
@@ -634,7 +635,7 @@ leftovers(const filler *f)
 
 /* Reads the image preprocessing. Without it, the plan has a vision part but does not accept picture files. */
 static dop_status
-read_processor(filler *f)
+keep_image_processor(filler *f)
 {
     dop_hf *hf = f->hf;
     dop_checkpoint *m = hf->model;
@@ -676,7 +677,7 @@ read_vision(filler *f)
     if (st != DOP_OK || !present)
         return st != DOP_OK ? DOP_FAIL(hf->diag, st, "%s", why.message) : DOP_OK;
     st = dop_checkpoint_tower(m, &v, hf->diag);
-    return st == DOP_OK ? read_processor(f) : st;
+    return st == DOP_OK ? keep_image_processor(f) : st;
 }
 
 /* Reads the encoder for cross-attention. */
@@ -700,7 +701,7 @@ has_head(filler *f)
     const dop_weight_need need = {.role = DOP_W_lm_head, .layer = -1};
     char name[256];
     dop_hf_full_name(f->prefix, f->hf->family->layer_prefix, &need, head ? head->source : "", name, sizeof name);
-    return has_tensor(f, name);
+    return has_hf_tensor(f, name);
 }
 
 /* Multimodal models state twice whether embedding and output matrix are tied. The outer field has precedence; if they differ, a
@@ -739,13 +740,13 @@ find_drafting(filler *f)
     const dop_weight_need need = {.role = DOP_W_draft_in, .layer = (int32_t)a->n_layers};
     const dop_hf_recurrent *r = f->hf->family->recurrent;
     char name[256];
-    if (has_tensor(f, "mtp.fc.weight"))
+    if (has_hf_tensor(f, "mtp.fc.weight"))
         f->apart = 1;
-    else if (r && r->blocks && has_tensor(f, "mtp.layers.0.mixer.q_proj.weight") &&
-             has_tensor(f, "mtp.layers.1.norm.weight") && !has_tensor(f, "mtp.layers.2.norm.weight"))
+    else if (r && r->blocks && has_hf_tensor(f, "mtp.layers.0.mixer.q_proj.weight") &&
+             has_hf_tensor(f, "mtp.layers.1.norm.weight") && !has_hf_tensor(f, "mtp.layers.2.norm.weight"))
         f->apart = 2;
-    full_name(f, &need, f->apart == 1 ? "mtp.fc.weight" : "eh_proj.weight", name, sizeof name);
-    a->drafts = has_tensor(f, name) && dop_arch_draft_layer(a);
+    write_full_tensor_name(f, &need, f->apart == 1 ? "mtp.fc.weight" : "eh_proj.weight", name, sizeof name);
+    a->drafts = has_hf_tensor(f, name) && dop_arch_draft_layer(a);
     a->drafts_normed = a->drafts && f->apart;
 }
 
@@ -763,14 +764,14 @@ dop_hf_weights(dop_hf *hf)
     if (st != DOP_OK)
         return st;
     const dop_tensor_name *embed = dop_find_tensor_name(hf->family->more_names, hf->family->names, DOP_W_embed);
-    f.prefix = dop_hf_prefix(has_tensor, &f, embed ? embed->source : "", hf->family->prefix);
+    f.prefix = dop_hf_prefix(has_hf_tensor, &f, embed ? embed->source : "", hf->family->prefix);
     st = hf->headless && !hf->model->arch.encoder.used ? do_without_head(&f) : settle_tied(&f);
     if (hf->family->flags & DOP_FAM_EAGLE)
         dop_hf_eagle_tensors(hf, &f.set, &f.root, &f.inside);
     else if (st == DOP_OK && !hf->headless && !hf->classes && !dop_arch_is_drafter(&hf->model->arch))
         find_drafting(&f);
     if (st == DOP_OK)
-        st = dop_arch_each_weight(&hf->model->arch, fill, &f);
+        st = dop_arch_each_weight(&hf->model->arch, fill_hf_weight, &f);
     if (st == DOP_OK)
         st = dop_weights_seal(w, hf->diag);
     if (st == DOP_OK)
@@ -778,7 +779,7 @@ dop_hf_weights(dop_hf *hf)
     if (st == DOP_OK)
         st = hf->model->arch.cross.rows ? read_audio(&f) : read_vision(&f);
     if (st == DOP_OK)
-        st = leftovers(&f);
+        st = check_hf_leftovers(&f);
     if (st == DOP_OK)
         scale_embedding(hf, "embed", hf->model->arch.hidden, &hf->model->arch.embed_scale);
     if (st == DOP_OK)

@@ -152,7 +152,7 @@ read_spans(dop_rdrr *r, dop_rdrr_tensor *t, const dop_json *j)
 }
 
 static dop_status
-read_shape(dop_rdrr *r, dop_rdrr_tensor *t, const dop_json *j)
+read_rdrr_shape(dop_rdrr *r, dop_rdrr_tensor *t, const dop_json *j)
 {
     const json_t *list = dop_json_get(j, "shape");
     if (!json_is_array(list) || json_array_size(list) > DOP_RDRR_MAX_RANK)
@@ -191,7 +191,7 @@ read_layout(dop_rdrr *r, dop_rdrr_tensor *t, const dop_json *j)
 
 /* Computes the number of bytes for shape, type and layout; false: more than 64 bits. */
 static bool
-bytes_of(const dop_rdrr_tensor *t, uint32_t bits, uint64_t *out)
+get_tensor_bytes(const dop_rdrr_tensor *t, uint32_t bits, uint64_t *out)
 {
     uint64_t n = 1, row = 0;
     for (uint32_t i = 0; i < t->rank; i++)
@@ -241,7 +241,7 @@ read_transform(dop_rdrr *r, dop_rdrr_tensor *t, const dop_json *j)
 }
 
 static dop_status
-read_tensor(dop_rdrr *r, dop_rdrr_tensor *t, const json_t *entry)
+read_rdrr_tensor(dop_rdrr *r, dop_rdrr_tensor *t, const json_t *entry)
 {
     dop_json j = {.object = entry, .path = r->path, .diag = r->diag};
     uint32_t bits = 0;
@@ -263,14 +263,15 @@ read_tensor(dop_rdrr *r, dop_rdrr_tensor *t, const json_t *entry)
     DOP_RETURN_IF_ERROR(dop_rdrr_known(
         &j, "shard offset size shape dtype role group spans layout originalShape storage sourceTransform"));
     DOP_RETURN_IF_ERROR(read_layout(r, t, &j));
-    DOP_RETURN_IF_ERROR(read_shape(r, t, &j));
+    DOP_RETURN_IF_ERROR(read_rdrr_shape(r, t, &j));
     DOP_RETURN_IF_ERROR(dop_json_u64(&j, "size", 1, max_bytes, &t->size));
-    if (!t->transformed && (!bytes_of(t, bits, &bytes) || bytes != t->size)) {
+    if (!t->transformed && (!get_tensor_bytes(t, bits, &bytes) || bytes != t->size)) {
         /* The stated shape may be that of the stored, transposed matrix. */
         dop_rdrr_tensor swapped = *t;
         swapped.shape[0] = t->shape[1];
         swapped.shape[1] = t->shape[0];
-        if (t->layout != DOP_RDRR_COLUMN || t->rank != 2 || !bytes_of(&swapped, bits, &bytes) || bytes != t->size)
+        if (t->layout != DOP_RDRR_COLUMN || t->rank != 2 || !get_tensor_bytes(&swapped, bits, &bytes) ||
+            bytes != t->size)
             return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path,
                                "tensor %s: size is %llu, but shape and type %s take %llu", t->name,
                                (unsigned long long)t->size, t->dtype, (unsigned long long)bytes);
@@ -280,7 +281,7 @@ read_tensor(dop_rdrr *r, dop_rdrr_tensor *t, const json_t *entry)
 }
 
 static int
-compare(const void *a, const void *b)
+compare_rdrr_names(const void *a, const void *b)
 {
     return strcmp(((const dop_rdrr_tensor *)a)->name, ((const dop_rdrr_tensor *)b)->name);
 }
@@ -318,15 +319,15 @@ read_tensors(dop_rdrr *r)
         if (strlen(name) > 512)
             return DOP_FAIL_IN(r->diag, DOP_E_INPUT, list.path,
                                "a tensor name has %zu bytes, at most 512 are supported", strlen(name));
-        DOP_RETURN_IF_ERROR(read_tensor(r, t, entry));
+        DOP_RETURN_IF_ERROR(read_rdrr_tensor(r, t, entry));
     }
-    qsort(r->tensors, r->n_tensors, sizeof *r->tensors, compare);
+    qsort(r->tensors, r->n_tensors, sizeof *r->tensors, compare_rdrr_names);
     return DOP_OK;
 }
 
 /* Checks that names in groups exist; groups only repeat information of shards and tensors. */
 static dop_status
-check_groups(dop_rdrr *r)
+check_manifest_groups(dop_rdrr *r)
 {
     dop_json groups;
     const char *name = NULL;
@@ -369,7 +370,7 @@ dop_rdrr_open(dop_rdrr *r)
     DOP_RETURN_IF_ERROR(check_version(r));
     DOP_RETURN_IF_ERROR(read_shards(r));
     DOP_RETURN_IF_ERROR(read_tensors(r));
-    return check_groups(r);
+    return check_manifest_groups(r);
 }
 
 void
@@ -385,7 +386,7 @@ const dop_rdrr_tensor *
 dop_rdrr_find(const dop_rdrr *r, const char *name)
 {
     dop_rdrr_tensor key = {.name = name};
-    return r->n_tensors ? bsearch(&key, r->tensors, r->n_tensors, sizeof key, compare) : NULL;
+    return r->n_tensors ? bsearch(&key, r->tensors, r->n_tensors, sizeof key, compare_rdrr_names) : NULL;
 }
 
 const dop_rdrr_tensor *

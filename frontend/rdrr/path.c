@@ -53,7 +53,7 @@ static const struct {
 
 /* Fails unless the format defines `kernel` for `op` (NULL: for any op). Ignores folders in the kernel's name. */
 static dop_status
-check_kernel(dop_rdrr *r, const char *where, const char *op, const char *kernel)
+check_path_kernel(dop_rdrr *r, const char *where, const char *op, const char *kernel)
 {
     const char *slash = strrchr(kernel, '/'), *file = slash ? slash + 1 : kernel, *dot = strrchr(file, '.');
     char name[64] = "";
@@ -73,7 +73,7 @@ check_kernel(dop_rdrr *r, const char *where, const char *op, const char *kernel)
 }
 
 static dop_status
-read_dtype(const dop_json *j, const char *key, dop_type *out)
+read_path_dtype(const dop_json *j, const char *key, dop_type *out)
 {
     const char *name = NULL;
     dop_status st = dop_json_str_or(j, key, NULL, &name);
@@ -89,7 +89,7 @@ read_dtype(const dop_json *j, const char *key, dop_type *out)
 
 /* Appends a step. The list in the arena doubles when full. */
 static dop_status
-add_step(dop_rdrr *r, const dop_path_step *step)
+append_path_step(dop_rdrr *r, const dop_path_step *step)
 {
     dop_checkpoint *m = r->model;
     if (m->n_path >= MAX_STEPS)
@@ -136,8 +136,8 @@ read_tuple(dop_rdrr *r, const place *p, const json_t *tuple)
                            p->where, key, op);
     DOP_RETURN_IF_ERROR(dop_json_str_or(&kernel, "kernel", "", &step.kernel));
     DOP_RETURN_IF_ERROR(dop_json_str_or(&kernel, "entry", "main", &step.entry));
-    DOP_RETURN_IF_ERROR(check_kernel(r, p->where, op, step.kernel));
-    return add_step(r, &step);
+    DOP_RETURN_IF_ERROR(check_path_kernel(r, p->where, op, step.kernel));
+    return append_path_step(r, &step);
 }
 
 /* Reads a step of the older form {op, kernel, entry}. */
@@ -153,10 +153,10 @@ read_object(dop_rdrr *r, const place *p, const json_t *object)
     DOP_RETURN_IF_ERROR(dop_json_str_or(&j, "kernel", NULL, &step.kernel));
     if (!step.kernel)
         return dop_json_missing(&j, "kernel");
-    DOP_RETURN_IF_ERROR(check_kernel(r, p->where, step.op, step.kernel));
+    DOP_RETURN_IF_ERROR(check_path_kernel(r, p->where, step.op, step.kernel));
     DOP_RETURN_IF_ERROR(dop_rdrr_known(&j, "op kernel entry constants precision weights input output digest"));
     DOP_RETURN_IF_ERROR(dop_json_str_or(&j, "entry", "main", &step.entry));
-    return add_step(r, &step);
+    return append_path_step(r, &step);
 }
 
 static dop_status read_steps(dop_rdrr *r, place *p, const json_t *list);
@@ -236,12 +236,12 @@ read_execution(dop_rdrr *r, const dop_json *inference)
         snprintf(where, sizeof where, "%s%.60s", kernels.where, key);
         DOP_RETURN_IF_ERROR(dop_json_sub(&kernels, key, &kernel));
         DOP_RETURN_IF_ERROR(dop_json_str_or(&kernel, "kernel", "", &name));
-        DOP_RETURN_IF_ERROR(check_kernel(r, where, NULL, name));
+        DOP_RETURN_IF_ERROR(check_path_kernel(r, where, NULL, name));
         DOP_RETURN_IF_ERROR(dop_rdrr_known(&kernel, "kernel entry digest precision constants"));
         DOP_RETURN_IF_ERROR(dop_json_sub(&kernel, "precision", &precision));
         DOP_RETURN_IF_ERROR(dop_rdrr_known(&precision, "activationDtype kvDtype inputDtype outputDtype"));
         for (size_t i = 0; i < 4; i++)
-            DOP_RETURN_IF_ERROR(read_dtype(&precision, fields[i], &ignored));
+            DOP_RETURN_IF_ERROR(read_path_dtype(&precision, fields[i], &ignored));
     }
     for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
         place p = {.phase = stages[i].phase, .layer = -1, .kernels = &kernels};
@@ -275,8 +275,8 @@ read_kernel_path(dop_rdrr *r, const dop_json *j, const char *key)
         m->path_act = m->path_kv = DOP_TYPE_none;
         return DOP_OK;
     }
-    DOP_RETURN_IF_ERROR(read_dtype(&path, "activationDtype", &m->path_act));
-    DOP_RETURN_IF_ERROR(read_dtype(&path, "kvDtype", &m->path_kv));
+    DOP_RETURN_IF_ERROR(read_path_dtype(&path, "activationDtype", &m->path_act));
+    DOP_RETURN_IF_ERROR(read_path_dtype(&path, "kvDtype", &m->path_kv));
     DOP_RETURN_IF_ERROR(
         dop_rdrr_known(&path, "id name description activationDtype outputDtype kvDtype finitenessFallbackKernelPathId "
                               "preLayer decode prefill postLayer sampling layerOverrides"));
@@ -293,7 +293,7 @@ read_kernel_path(dop_rdrr *r, const dop_json *j, const char *key)
 
 /* Reads forceKernels, a map from ops to kernels. Both are checked when they become rules (kernel_path_load.c). */
 static dop_status
-read_forces(dop_rdrr *r, const dop_json *j)
+read_force_kernels(dop_rdrr *r, const dop_json *j)
 {
     dop_checkpoint *m = r->model;
     dop_json forces;
@@ -350,7 +350,7 @@ read_optimizations(dop_rdrr *r, const char *key)
         DOP_RETURN_IF_ERROR(dop_json_bool_or(&j, "preferFusedDequant", false, &on));
         m->path_expands = !on;
     }
-    return read_forces(r, &j);
+    return read_force_kernels(r, &j);
 }
 
 /* Fails for quantized and tiered caches, which would change results, and for unknown members of the session. */
@@ -385,11 +385,11 @@ dop_rdrr_path(dop_rdrr *r)
     DOP_RETURN_IF_ERROR(dop_json_sub(&compute, "defaults", &defaults));
     DOP_RETURN_IF_ERROR(dop_json_sub(&session, "kvcache", &cache));
     DOP_RETURN_IF_ERROR(check_session(&session, &cache));
-    DOP_RETURN_IF_ERROR(read_dtype(&defaults, "activationDtype", &r->model->path_act));
-    DOP_RETURN_IF_ERROR(read_dtype(&defaults, "mathDtype", &ignored));
-    DOP_RETURN_IF_ERROR(read_dtype(&defaults, "accumDtype", &ignored));
-    DOP_RETURN_IF_ERROR(read_dtype(&defaults, "outputDtype", &ignored));
-    DOP_RETURN_IF_ERROR(read_dtype(&cache, "kvDtype", &r->model->path_kv));
+    DOP_RETURN_IF_ERROR(read_path_dtype(&defaults, "activationDtype", &r->model->path_act));
+    DOP_RETURN_IF_ERROR(read_path_dtype(&defaults, "mathDtype", &ignored));
+    DOP_RETURN_IF_ERROR(read_path_dtype(&defaults, "accumDtype", &ignored));
+    DOP_RETURN_IF_ERROR(read_path_dtype(&defaults, "outputDtype", &ignored));
+    DOP_RETURN_IF_ERROR(read_path_dtype(&cache, "kvDtype", &r->model->path_kv));
     DOP_RETURN_IF_ERROR(read_execution(r, &inference));
     /* Later fields have precedence over earlier ones. */
     DOP_RETURN_IF_ERROR(read_optimizations(r, "runtimeOptimizations"));

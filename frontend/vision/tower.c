@@ -102,7 +102,8 @@ typedef struct reader {
 
 /* Finds the tensor PREFIX NAME SUFFIX for the first existing name of a role; '#' in the name is `number`. */
 static bool
-find(reader *r, const char *prefix, const tensor_row *row, uint32_t number, const char *suffix, dop_tower_tensor *out)
+find_tower_tensor(reader *r, const char *prefix, const tensor_row *row, uint32_t number, const char *suffix,
+                  dop_tower_tensor *out)
 {
     char full[256];
     for (const char *at = row->names[r->files->names]; *at; at += *at == '|') {
@@ -120,7 +121,7 @@ find(reader *r, const char *prefix, const tensor_row *row, uint32_t number, cons
 }
 
 static uint64_t
-count(const dop_tower_tensor *t)
+count_tensor_values(const dop_tower_tensor *t)
 {
     uint64_t n = 1;
     for (uint32_t i = 0; i < t->rank; i++)
@@ -129,7 +130,7 @@ count(const dop_tower_tensor *t)
 }
 
 static dop_status
-add(const reader *r, const char *role, const char *suffix, uint32_t number, dop_weight w)
+add_tower_weight(const reader *r, const char *role, const char *suffix, uint32_t number, dop_weight w)
 {
     char name[64];
     const size_t hash = strcspn(role, "#");
@@ -144,7 +145,7 @@ add(const reader *r, const char *role, const char *suffix, uint32_t number, dop_
 
 /* Decodes a tensor's values to f32, in the arena. */
 static float *
-decoded(const reader *r, dop_type type, const uint8_t *data, uint64_t rows, uint32_t cols, uint64_t stride)
+decode_tensor_values(const reader *r, dop_type type, const uint8_t *data, uint64_t rows, uint32_t cols, uint64_t stride)
 {
     float *out = dop_arena_alloc(r->arena, rows * cols * sizeof *out);
     for (uint64_t i = 0; out && i < rows; i++)
@@ -155,11 +156,11 @@ decoded(const reader *r, dop_type type, const uint8_t *data, uint64_t rows, uint
 /* Adds n rows of a tensor, from `first` on, as a matrix. Axes after the first are flattened to columns. A transposed quantized
  * matrix is decoded, because its blocks do not run along its rows. */
 static dop_status
-add_matrix(const reader *r, const tensor_row *row, uint32_t number, const dop_tower_tensor *t, uint64_t first,
-           uint64_t n)
+add_tower_matrix(const reader *r, const tensor_row *row, uint32_t number, const dop_tower_tensor *t, uint64_t first,
+                 uint64_t n)
 {
     const bool turned = row->kind == TURNED && !r->files->projection_straight;
-    const uint64_t cols = t->rank > 0 && t->shape[0] > 0 ? count(t) / t->shape[0] : 0;
+    const uint64_t cols = t->rank > 0 && t->shape[0] > 0 ? count_tensor_values(t) / t->shape[0] : 0;
     dop_type type = t->type;
     const uint8_t *data = t->data;
     uint64_t stride = 0;
@@ -167,7 +168,7 @@ add_matrix(const reader *r, const tensor_row *row, uint32_t number, const dop_to
         !dop_type_row_bytes(type, (uint32_t)cols, &stride))
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, t->file, "tensor %s is no matrix", t->name);
     if (turned && dop_type_of(type)->block > 1) {
-        data = (const uint8_t *)decoded(r, type, data, t->shape[0], (uint32_t)cols, stride);
+        data = (const uint8_t *)decode_tensor_values(r, type, data, t->shape[0], (uint32_t)cols, stride);
         if (!data)
             return DOP_NO_MEMORY(r->diag);
         type = DOP_TYPE_f32;
@@ -181,7 +182,7 @@ add_matrix(const reader *r, const tensor_row *row, uint32_t number, const dop_to
                     .row_stride = turned ? dop_type_of(type)->bytes : stride,
                     .col_stride = turned ? stride : 0,
                     .source = t->name};
-    return add(r, row->role, "", number, w);
+    return add_tower_weight(r, row->role, "", number, w);
 }
 
 static dop_status
@@ -199,7 +200,7 @@ add_vector(const reader *r, const tensor_row *row, const char *suffix, uint32_t 
                     .data = t->data + first * type->bytes,
                     .row_stride = n * type->bytes,
                     .source = t->name};
-    return add(r, row->role, suffix, number, w);
+    return add_tower_weight(r, row->role, suffix, number, w);
 }
 
 /* Reads the bounds of a product: scalars, each of which may be missing. */
@@ -214,9 +215,9 @@ read_clips(reader *r, const char *prefix, const tensor_row *row, uint32_t number
     for (uint32_t i = 0; i < 4; i++) {
         dop_tower_tensor t = {0};
         bounds[i] = i % 2 ? INFINITY : -INFINITY;
-        if (!find(r, prefix, row, in_file, suffixes[i], &t))
+        if (!find_tower_tensor(r, prefix, row, in_file, suffixes[i], &t))
             continue;
-        if (count(&t) != 1 || t.type == DOP_TYPE_none || dop_type_of(t.type)->block > 1)
+        if (count_tensor_values(&t) != 1 || t.type == DOP_TYPE_none || dop_type_of(t.type)->block > 1)
             return DOP_FAIL_IN(r->diag, DOP_E_INPUT, t.file, "tensor %s is no single value", t.name);
         dop_decode_row(t.type, t.data, 1, &bounds[i]);
         any = true;
@@ -228,11 +229,12 @@ read_clips(reader *r, const char *prefix, const tensor_row *row, uint32_t number
                           .data = (const uint8_t *)bounds,
                           .row_stride = 4 * sizeof *bounds,
                           .source = row->role};
-    return any && !r->files->unclipped ? add(r, row->role, "", number, w) : r->status;
+    return any && !r->files->unclipped ? add_tower_weight(r, row->role, "", number, w) : r->status;
 }
 
 static dop_status
-read_tensor(reader *r, const char *prefix, const tensor_row *row, uint32_t number, uint32_t in_file, bool *out_found)
+read_tower_tensor(reader *r, const char *prefix, const tensor_row *row, uint32_t number, uint32_t in_file,
+                  bool *out_found)
 {
     const bool plain = row->kind == VALUES || row->kind == TURNED, thirds = row->kind >= THIRDS;
     dop_tower_tensor t = {0}, bias = {0};
@@ -240,23 +242,23 @@ read_tensor(reader *r, const char *prefix, const tensor_row *row, uint32_t numbe
         *out_found = true;
         return read_clips(r, prefix, row, number, in_file);
     }
-    *out_found = find(r, prefix, row, in_file, plain ? "" : ".weight", &t);
+    *out_found = find_tower_tensor(r, prefix, row, in_file, plain ? "" : ".weight", &t);
     if (!*out_found || r->status != DOP_OK)
         return r->status;
     if (t.type == DOP_TYPE_none)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, t.file, "tensor %s is stored as %s, which is not supported here",
                            t.name, t.stored);
-    const bool biased = !plain && find(r, prefix, row, in_file, ".bias", &bias);
+    const bool biased = !plain && find_tower_tensor(r, prefix, row, in_file, ".bias", &bias);
     if (r->status != DOP_OK)
         return r->status;
     const uint64_t outs = t.rank > 0 ? t.shape[0] : 0, third = thirds ? outs / 3 : 0;
     const uint64_t first = thirds ? (uint64_t)(row->kind - THIRDS) * third : 0;
-    if (count(&t) == 0 || count(&t) > UINT32_MAX || (biased && (count(&bias) != outs || bias.type == DOP_TYPE_none)) ||
-        (thirds && outs % 3 != 0))
+    if (count_tensor_values(&t) == 0 || count_tensor_values(&t) > UINT32_MAX ||
+        (biased && (count_tensor_values(&bias) != outs || bias.type == DOP_TYPE_none)) || (thirds && outs % 3 != 0))
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, t.file, "tensor %s and its bias do not fit", t.name);
     const bool matrix = row->kind != NORM && row->kind != VALUES;
-    DOP_RETURN_IF_ERROR(matrix ? add_matrix(r, row, number, &t, first, third ? third : outs)
-                               : add_vector(r, row, "", number, &t, 0, count(&t)));
+    DOP_RETURN_IF_ERROR(matrix ? add_tower_matrix(r, row, number, &t, first, third ? third : outs)
+                               : add_vector(r, row, "", number, &t, 0, count_tensor_values(&t)));
     if (biased)
         DOP_RETURN_IF_ERROR(add_vector(r, row, "_bias", number, &bias, first, third ? third : outs));
     return DOP_OK;
@@ -264,19 +266,19 @@ read_tensor(reader *r, const char *prefix, const tensor_row *row, uint32_t numbe
 
 /* Returns a weight's values as f32, in the arena. */
 static float *
-values_of(const reader *r, const dop_weight *w)
+decode_weight_values(const reader *r, const dop_weight *w)
 {
-    return decoded(r, w->type, w->data, w->rows, w->cols, w->row_stride);
+    return decode_tensor_values(r, w->type, w->data, w->rows, w->cols, w->row_stride);
 }
 
 static dop_weight *
-own(reader *r, const char *name)
+find_own_weight(reader *r, const char *name)
 {
     return (dop_weight *)(uintptr_t)dop_weights_find(&r->m->weights, name);
 }
 
 static void
-become(dop_weight *w, uint32_t rows, uint32_t cols, const float *values)
+set_weight_values(dop_weight *w, uint32_t rows, uint32_t cols, const float *values)
 {
     w->type = DOP_TYPE_f32;
     w->rank = 2;
@@ -293,13 +295,14 @@ static dop_status
 settle_places(reader *r)
 {
     dop_vision *const v = &r->m->facts;
-    dop_weight *pos = own(r, "v.pos"), *class = own(r, "v.class");
-    const dop_weight *bias = own(r, "v.patch_bias");
+    dop_weight *pos = find_own_weight(r, "v.pos"), *class = find_own_weight(r, "v.class");
+    const dop_weight *bias = find_own_weight(r, "v.patch_bias");
     const uint32_t h = v->hidden;
     v->class_token = class != NULL;
     if (!pos)
         return class ? DOP_FAIL(r->diag, DOP_E_INPUT, "the tower has a class token and no table of places") : DOP_OK;
-    float *t = values_of(r, pos), *c = class ? values_of(r, class) : NULL, *b = bias ? values_of(r, bias) : NULL;
+    float *t = decode_weight_values(r, pos), *c = class ? decode_weight_values(r, class) : NULL,
+          *b = bias ? decode_weight_values(r, bias) : NULL;
     if (!t || (class && !c) || (bias && !b))
         return DOP_NO_MEMORY(r->diag);
     const uint32_t n = pos->cols * pos->rows / h;
@@ -316,11 +319,11 @@ settle_places(reader *r)
             sum[(uint64_t)(n - 1) * h + i] = t[i] + c[i] - (b ? b[i] : 0);
         t = sum;
     }
-    become(pos, n, h, t);
+    set_weight_values(pos, n, h, t);
     if (v->places == DOP_PLACES_AXES && n / 2 > DOP_STEP_EDGE) { /* no picture has more patch columns or rows */
         memmove(t + (uint64_t)DOP_STEP_EDGE * h, t + (uint64_t)(n / 2) * h, (uint64_t)DOP_STEP_EDGE * h * sizeof *t);
         v->n_places = 2 * DOP_STEP_EDGE;
-        become(pos, v->n_places, h, t);
+        set_weight_values(pos, v->n_places, h, t);
     }
     if (v->places == DOP_PLACES_RESAMPLED) { /* a product with the rows' weights resizes the table */
         pos->rows = h;
@@ -336,10 +339,10 @@ settle_places(reader *r)
 static dop_status
 settle_patches(reader *r)
 {
-    dop_weight *w = own(r, "v.patch");
+    dop_weight *w = find_own_weight(r, "v.patch");
     if (!w || !r->files->channels_last || w->cols % 3 != 0)
         return DOP_OK;
-    const float *from = values_of(r, w);
+    const float *from = decode_weight_values(r, w);
     float *to = dop_arena_alloc(r->arena, (uint64_t)w->rows * w->cols * sizeof *to);
     if (!from || !to)
         return DOP_NO_MEMORY(r->diag);
@@ -347,7 +350,7 @@ settle_patches(reader *r)
         const uint64_t col = i % w->cols;
         to[i - col + col % 3 * (w->cols / 3) + col / 3] = from[i];
     }
-    become(w, w->rows, w->cols, to);
+    set_weight_values(w, w->rows, w->cols, to);
     return DOP_OK;
 }
 
@@ -363,7 +366,7 @@ settle_halves(reader *r)
         static const char *const roles[] = {"q", "k", "q_norm", "k_norm"};
         char name[32];
         snprintf(name, sizeof name, "v.L%u.%s", i / 4, roles[i % 4]);
-        dop_weight *w = own(r, name);
+        dop_weight *w = find_own_weight(r, name);
         const bool matrix = i % 4 < 2;
         const uint64_t n = !w       ? 0
                            : matrix ? w->rows
@@ -372,7 +375,7 @@ settle_halves(reader *r)
                               : matrix ? w->row_stride
                                        : dop_type_of(w->type)->bytes;
         if (!w || n % v->head_dim != 0)
-            continue; /* if the length is wrong, check() reports it */
+            continue; /* if the length is wrong, check_tower_shapes() reports it */
         uint8_t *to = dop_arena_alloc(r->arena, n * each);
         if (!to)
             return DOP_NO_MEMORY(r->diag);
@@ -391,11 +394,11 @@ settle_halves(reader *r)
 static dop_status
 settle_unfolded(reader *r)
 {
-    dop_weight *w = own(r, "v.merge");
+    dop_weight *w = find_own_weight(r, "v.merge");
     const uint32_t k = r->m->facts.merge * r->m->facts.merge;
     if (!w || !r->files->unfolds || k == 1)
         return DOP_OK;
-    const float *from = values_of(r, w);
+    const float *from = decode_weight_values(r, w);
     float *to = dop_arena_alloc(r->arena, (uint64_t)w->rows * w->cols * sizeof *to);
     if (!from || !to)
         return DOP_NO_MEMORY(r->diag);
@@ -405,13 +408,13 @@ settle_unfolded(reader *r)
         const uint64_t col = i % w->cols;
         to[i - col + col % k * (w->cols / k) + col / k] = from[i];
     }
-    become(w, w->rows, w->cols, to);
+    set_weight_values(w, w->rows, w->cols, to);
     return DOP_OK;
 }
 
 /* True if a vector has the required length. */
 static bool
-fits(const reader *r, const dop_weight *w)
+vector_fits(const reader *r, const dop_weight *w)
 {
     const dop_vision *const v = &r->m->facts;
     const char *const dot = strrchr(w->name, '.');
@@ -430,7 +433,7 @@ fits(const reader *r, const dop_weight *w)
 
 /* Checks the shapes of a projector's matrices. place: "", or "D0." and so on for additional features. */
 static bool
-merges(reader *r, const char *place)
+check_merge_shapes(reader *r, const char *place)
 {
     dop_vision *const v = &r->m->facts;
     const uint32_t merged = v->hidden * (v->pool ? 1 : v->merge * v->merge);
@@ -438,7 +441,8 @@ merges(reader *r, const char *place)
     static const char *const roles[] = {"merge", "linear1", "linear2"};
     for (size_t i = 0; i < 3; i++)
         snprintf(name[i], sizeof name[i], "v.%s%s", place, roles[i]);
-    const dop_weight *merge = own(r, name[0]), *first = own(r, name[1]), *last = own(r, name[2]);
+    const dop_weight *merge = find_own_weight(r, name[0]), *first = find_own_weight(r, name[1]),
+                     *last = find_own_weight(r, name[2]);
     if (!first || (last && last->cols != first->rows) || first->cols != (merge ? merge->rows : merged) ||
         (merge && merge->cols != merged))
         return false;
@@ -462,7 +466,7 @@ check_alike(reader *r)
             continue;
         layer = (layer + 1) % n;
         snprintf(next, sizeof next, "v.L%u.%s", layer, name + end);
-        if (!own(r, next))
+        if (!find_own_weight(r, next))
             return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->files->path,
                                "layer %u of the vision part lacks %s, which another layer has", layer, name + end);
     }
@@ -471,26 +475,27 @@ check_alike(reader *r)
 
 /* Checks that shapes are as the graph builder needs them. */
 static dop_status
-check(reader *r)
+check_tower_shapes(reader *r)
 {
     dop_vision *const v = &r->m->facts;
     const uint32_t all = v->heads * v->head_dim, edge = (uint32_t)lround(sqrt(v->n_places));
-    bool ok = own(r, "v.patch")->rows == v->hidden && own(r, "v.patch")->cols == v->row_values && merges(r, "") &&
+    bool ok = find_own_weight(r, "v.patch")->rows == v->hidden &&
+              find_own_weight(r, "v.patch")->cols == v->row_values && check_merge_shapes(r, "") &&
               ((v->places != DOP_PLACES_CORNERS && v->places != DOP_PLACES_RESAMPLED) || edge * edge == v->n_places) &&
               (v->places != DOP_PLACES_AXES || v->n_places % 2 == 0);
     for (uint32_t i = 0; ok && i < v->n_deep; i++) {
         char place[16];
         snprintf(place, sizeof place, "D%u.", i);
-        ok = merges(r, place);
+        ok = check_merge_shapes(r, place);
     }
     for (uint32_t i = 0; ok && i < r->m->weights.n; i++)
-        ok = r->m->weights.items[i].rank > 1 || fits(r, &r->m->weights.items[i]);
+        ok = r->m->weights.items[i].rank > 1 || vector_fits(r, &r->m->weights.items[i]);
     for (uint32_t i = 0; ok && i < v->n_layers; i++) {
         static const char *const names[] = {"q", "k", "v", "o", "up", "gate", "down"};
         for (size_t k = 0; ok && k < 7; k++) {
             char name[32];
             snprintf(name, sizeof name, "v.L%u.%s", i, names[k]);
-            const dop_weight *w = own(r, name);
+            const dop_weight *w = find_own_weight(r, name);
             if (!w && k == 5)
                 continue;
             v->ffn = k == 4 && i == 0 && w ? w->rows : v->ffn;
@@ -505,7 +510,7 @@ check(reader *r)
 
 /* Appends rows of zeros to a matrix. */
 static dop_status
-add_rows(const reader *r, dop_weight *w, uint32_t more)
+append_zero_rows(const reader *r, dop_weight *w, uint32_t more)
 {
     uint64_t bytes;
     dop_weight *zeros = dop_arena_alloc(r->arena, sizeof *zeros);
@@ -528,7 +533,7 @@ add_rows(const reader *r, dop_weight *w, uint32_t more)
 
 /* Appends zeros to each row. */
 static dop_status
-add_columns(const reader *r, dop_weight *w, uint32_t more)
+append_zero_columns(const reader *r, dop_weight *w, uint32_t more)
 {
     uint64_t had, has;
     uint8_t *to = dop_type_row_bytes(w->type, w->cols, &had) && dop_type_row_bytes(w->type, w->cols + more, &has)
@@ -556,14 +561,14 @@ settle_ffn(reader *r)
     char name[32];
     for (uint32_t i = 0; i < v->n_layers; i++) {
         snprintf(name, sizeof name, "v.L%u.down", i);
-        w = own(r, name);
+        w = find_own_weight(r, name);
         if (more == 0 || w->col_stride || dop_type_of(w->type)->block > 1)
             return DOP_OK;
     }
     for (uint32_t i = 0; i < N * v->n_layers; i++) {
         snprintf(name, sizeof name, "v.L%u.%s", i / N, roles[i % N]);
-        if ((w = own(r, name)))
-            DOP_RETURN_IF_ERROR(i % N < MATRICES ? add_rows(r, w, more) : add_columns(r, w, more));
+        if ((w = find_own_weight(r, name)))
+            DOP_RETURN_IF_ERROR(i % N < MATRICES ? append_zero_rows(r, w, more) : append_zero_columns(r, w, more));
     }
     v->ffn += more;
     return DOP_OK;
@@ -585,7 +590,8 @@ dop_tower_weights(const dop_tower_files *files, dop_vision_model *m)
         for (uint32_t k = 0; k < n; k++) {
             bool found;
             const uint32_t in_file = deep && files->deep_by_layer ? v->deep[k] : k;
-            DOP_RETURN_IF_ERROR(read_tensor(&r, behind ? files->after : files->tower, &tensors[i], k, in_file, &found));
+            DOP_RETURN_IF_ERROR(
+                read_tower_tensor(&r, behind ? files->after : files->tower, &tensors[i], k, in_file, &found));
             if (!found && tensors[i].needed)
                 return DOP_FAIL_IN(files->diag, DOP_E_INPUT, files->path, "the vision part has no tensor %s", role);
         }
@@ -595,6 +601,6 @@ dop_tower_weights(const dop_tower_files *files, dop_vision_model *m)
     DOP_RETURN_IF_ERROR(settle_patches(&r));
     DOP_RETURN_IF_ERROR(settle_unfolded(&r));
     DOP_RETURN_IF_ERROR(settle_halves(&r));
-    DOP_RETURN_IF_ERROR(check(&r));
+    DOP_RETURN_IF_ERROR(check_tower_shapes(&r));
     return settle_ffn(&r);
 }
