@@ -23,7 +23,7 @@ typedef struct lister {
 
 /* Returns how rows of q and k heads of the given format are ordered, relative to the model's own file. */
 static uint32_t
-order_of(const lister *l, const dop_weight_need *need, bool gguf)
+get_head_row_order(const lister *l, const dop_weight_need *need, bool gguf)
 {
     const dop_attention *t = need->layer >= 0 ? dop_layer_attention(&l->m->arch.layers[need->layer]) : NULL;
     const bool of[] = {(l->family->flags & DOP_FAM_ROPE_PAIRS) != 0, l->converted->gguf_interleaved};
@@ -110,7 +110,7 @@ add_table_row_place(lister *l, const dop_weight_need *need, const dop_tensor_nam
                            .block = rows.block,
                            .step = rows.block_step,
                            .total = (uint32_t)rows.total,
-                           .order = order_of(l, need, gguf),
+                           .order = get_head_row_order(l, need, gguf),
                            .head = head};
     const bool each = need->rank == 3 && strchr(name, '*') != NULL;
     if (need->rank == 3 && !each)
@@ -285,7 +285,7 @@ error:
 
 /* Reorders rows of a convolution from [channel][tap], as in files, to [tap][channel], as in the weight; NULL: out of memory. */
 static const float *
-by_tap(const dop_weight *w, const float *from, uint32_t rows, dop_arena *arena)
+reorder_rows_by_tap(const dop_weight *w, const float *from, uint32_t rows, dop_arena *arena)
 {
     const uint32_t channels = w->cols / w->taps;
     float *made = dop_arena_alloc(arena, (size_t)rows * w->cols * sizeof *made);
@@ -303,9 +303,9 @@ apply_part_change(dop_checkpoint *m, const dop_adapter_part *part, double scale,
     dop_weight_change *list = dop_arena_alloc(m->arena, (w->n_changes + 1) * sizeof *list);
     const float *a = part->a, *whole = part->whole;
     if (w->taps && a)
-        a = by_tap(w, a, part->rank, m->arena);
+        a = reorder_rows_by_tap(w, a, part->rank, m->arena);
     if (w->taps && whole)
-        whole = by_tap(w, whole, part->n, m->arena);
+        whole = reorder_rows_by_tap(w, whole, part->n, m->arena);
     if (!list || !a != !part->a || !whole != !part->whole)
         return DOP_NO_MEMORY(diag);
     if (w->n_changes)

@@ -168,7 +168,7 @@ dop_checkpoint_add_vision(dop_checkpoint *m, const char *mmproj, dop_diag *diag)
 
 /* Fails if an EAGLE-3 drafter's inputs or vocabulary do not match the model. */
 static dop_status
-fits_eagle(const dop_arch *a, const dop_arch *d, const char *path, dop_diag *diag)
+check_eagle_fits(const dop_arch *a, const dop_arch *d, const char *path, dop_diag *diag)
 {
     const dop_eagle *e = &d->layers[0].eagle;
     if (!e->head && e->vocab != a->vocab)
@@ -189,7 +189,7 @@ fits_eagle(const dop_arch *a, const dop_arch *d, const char *path, dop_diag *dia
 
 /* Fails if the model does not have the keys and values that a drafter reads. */
 static dop_status
-fits_reader(const dop_arch *a, const dop_arch *d, const char *path, dop_diag *diag)
+check_reader_fits(const dop_arch *a, const dop_arch *d, const char *path, dop_diag *diag)
 {
     for (uint32_t i = 0; i < d->drafts; i++) {
         const dop_attention *t = dop_layer_attention(&d->layers[i]);
@@ -224,7 +224,7 @@ check_drafter_fits(const dop_arch *a, const dop_arch *d, const char *path, dop_d
                            "this drafter is of another model: it knows %u tokens, the model %u", d->vocab, a->vocab);
     if (a->n_ropes + d->n_ropes > DOP_MAX_ROPES)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "too many rotary embeddings");
-    return dop_arch_drafts_by_reading(d) ? fits_reader(a, d, path, diag) : fits_eagle(a, d, path, diag);
+    return dop_arch_drafts_by_reading(d) ? check_reader_fits(a, d, path, diag) : check_eagle_fits(a, d, path, diag);
 }
 
 /* True if the drafter's matrix equals the model's, value by value. */

@@ -44,7 +44,7 @@ typedef struct finds {
 } finds;
 
 static int
-no_dots(const struct dirent *e)
+is_not_hidden(const struct dirent *e)
 {
     return e->d_name[0] != '.';
 }
@@ -53,7 +53,7 @@ static dop_status
 list_model_files(const char *dir, dop_arena *arena, dop_diag *diag, finds *f, dop_buf *names)
 {
     struct dirent **list = NULL;
-    const int n = scandir(dir, &list, no_dots, alphasort);
+    const int n = scandir(dir, &list, is_not_hidden, alphasort);
     for (int i = 0; i < n; i++) {
         const char *name = list[i]->d_name;
         f->pickle |= ends_in_text(name, ".bin") || ends_in_text(name, ".pth") || ends_in_text(name, ".pt") ||
@@ -85,7 +85,7 @@ dop_find_mmproj(const char *model, dop_arena *arena, dop_diag *diag, char **out_
     bool failed = !dir;
     *out_path = NULL;
     *out_n = 0;
-    const int n = dir ? scandir(dir, &list, no_dots, alphasort) : 0;
+    const int n = dir ? scandir(dir, &list, is_not_hidden, alphasort) : 0;
     for (int i = 0; i < n; i++) {
         const char *name = list[i]->d_name;
         if (ends_in_text(name, ".gguf") && strstr(name, "mmproj") && (*out_n)++ == 0) {
@@ -100,7 +100,7 @@ dop_find_mmproj(const char *model, dop_arena *arena, dop_diag *diag, char **out_
 
 /* Returns the string under `key` of a JSON file in the folder, in the arena; "?": none. */
 static const char *
-text_in(const char *dir, const char *file, const char *key, dop_arena *arena)
+read_folder_string(const char *dir, const char *file, const char *key, dop_arena *arena)
 {
     const char *path = dop_arena_printf(arena, "%s/%s", dir, file), *text = NULL;
     json_t *root = NULL;
@@ -132,10 +132,10 @@ dop_look_around(const char *dir, dop_arena *arena, dop_diag *diag, char **out_gg
     if (dop_has_file(dir, "adapter_config.json"))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, dir,
                            "this is a LoRA adapter of %s, not a model: name that model, and this folder with `loras`",
-                           text_in(dir, "adapter_config.json", "base_model_name_or_path", arena));
+                           read_folder_string(dir, "adapter_config.json", "base_model_name_or_path", arena));
     if (dop_has_file(dir, "model_index.json"))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, dir, "this is a diffusion pipeline (%s), which is not supported",
-                           text_in(dir, "model_index.json", "_class_name", arena));
+                           read_folder_string(dir, "model_index.json", "_class_name", arena));
     if (f.mmproj)
         return DOP_FAIL_IN(
             diag, DOP_E_INPUT, dir,

@@ -20,7 +20,7 @@ enum { STATES = 2 * DOP_MAX_MIXERS }; /* maximum states per layer: two per mixer
 
 /* Normalizes each head of x with the head's own weights. */
 static dop_node_id
-head_norms(builder *b, const char *name, dop_role role, dop_node_id x, uint32_t heads, uint32_t dim)
+normalize_each_head(builder *b, const char *name, dop_role role, dop_node_id x, uint32_t heads, uint32_t dim)
 {
     const dop_norm n = dop_arch_norm(b->a, b->layer, role);
     dop_want each = {.shape = {3, {dop_dim_n(1), dop_dim_n(heads), dop_dim_n(dim)}}};
@@ -61,7 +61,7 @@ split_into_heads(builder *b, const dop_attention *t, dop_role role, dop_role nor
         y = norm(b, normed, norm_role, y);
     y = reshape(b, head_name, y, heads, dim);
     if (t->norm_heads && norm_role != DOP_W_v_norm)
-        return head_norms(b, normed, norm_role, y, heads, dim);
+        return normalize_each_head(b, normed, norm_role, y, heads, dim);
     return rows || (t->norm_after && norm_role != DOP_W_v_norm) ? y : norm(b, normed, norm_role, y);
 }
 
@@ -97,7 +97,7 @@ subtract_half_heads(builder *b, const dop_attention *t, dop_node_id y)
 /* Adds a learned bias per key to attention scores: appends four copies of it to each key and four values 1 / (4 * scale) to each
  * query. The scale of attention thus cancels. */
 static void
-bias_keys(builder *b, const dop_attention *t, dop_node_id values, dop_node_id *q, dop_node_id *k)
+append_key_bias(builder *b, const dop_attention *t, dop_node_id values, dop_node_id *q, dop_node_id *k)
 {
     enum { TIMES = 4 };
     const dop_type act = b->act_type;
@@ -150,7 +150,7 @@ build_plain_attention(builder *b, const dop_attention *t, dop_node_id in)
     if (t->tempered)
         q = op2(b, DOP_OP_mul, "qt", q, dop_build_temper(b), NULL, b->act_type);
     if (t->key_bias)
-        bias_keys(b, t, reshape(b, "v_row", v, 0, t->n_kv_heads * t->head_dim), &q, &k);
+        append_key_bias(b, t, reshape(b, "v_row", v, 0, t->n_kv_heads * t->head_dim), &q, &k);
     if (!t->shares && b->opt->encodes) {
         b->caches[b->layer][0] = k;
         b->caches[b->layer][1] = v;
@@ -187,7 +187,7 @@ project_shared_block(builder *b, dop_role role, dop_role own, const char *name, 
 
 /* Returns the result of a shared block (dop_side), which is added to the input of the layer's mixer. */
 static dop_node_id
-side_part(builder *b, const dop_layer *l, dop_node_id x)
+build_shared_block(builder *b, const dop_layer *l, dop_node_id x)
 {
     set_role(b, "qkv");
     dop_node_id in = op2(b, DOP_OP_concat, "side_in", x, b->first, NULL, DOP_TYPE_none);
@@ -203,10 +203,10 @@ side_part(builder *b, const dop_layer *l, dop_node_id x)
 }
 
 static dop_node_id
-mixer_part(builder *b, const dop_layer *l, dop_node_id x, dop_node_id *out_normed)
+build_mixer_branch(builder *b, const dop_layer *l, dop_node_id x, dop_node_id *out_normed)
 {
     if (l->side.width)
-        x = op2(b, DOP_OP_add, "side", x, side_part(b, l, x), NULL, DOP_TYPE_none);
+        x = op2(b, DOP_OP_add, "side", x, build_shared_block(b, l, x), NULL, DOP_TYPE_none);
     set_role(b, "qkv");
     dop_node_id in = norm(b, "attn_norm", DOP_W_attn_norm, x);
     *out_normed = in;
@@ -242,7 +242,7 @@ build_sparse_gate(builder *b, const dop_ffn *f, dop_node_id x)
 }
 
 static dop_node_id
-dense_part(builder *b, const dop_ffn *f, dop_node_id in)
+build_dense_ffn(builder *b, const dop_ffn *f, dop_node_id in)
 {
     dop_node_id gate = f->gated ? project(b, DOP_W_gate, in) : 0, up = project(b, DOP_W_up, in);
     if (f->gated)
@@ -261,7 +261,7 @@ build_ffn_branch(builder *b, const dop_ffn *f, dop_node_id x)
     set_role(b, "ffn_up");
     dop_node_id in = norm(b, "ffn_norm", DOP_W_ffn_norm, x), by = in, dense = 0, y = 0;
     if (dop_ffn_dense(f))
-        y = dense = dense_part(b, f, in);
+        y = dense = build_dense_ffn(b, f, in);
     if (dop_ffn_experts(f)) {
         set_role(b, "router");
         if (e->router_norm.kind != DOP_NORM_NONE)
@@ -277,7 +277,7 @@ build_ffn_branch(builder *b, const dop_ffn *f, dop_node_id x)
 
 /* Builds the branch of layer i that combines the residual stream x with the per-layer input. */
 static dop_node_id
-input_part(builder *b, uint32_t i, dop_node_id x)
+build_input_branch(builder *b, uint32_t i, dop_node_id x)
 {
     const dop_layer *l = &b->a->layers[i];
     const uint32_t n = b->a->inputs.width;
@@ -297,7 +297,7 @@ build_streams_layer(builder *b, uint32_t i, dop_node_id *streams)
     const uint32_t active = b->a->altup.active;
     b->layer = (int32_t)i;
     dop_build_predictions(b, streams);
-    dop_node_id normed = 0, x = streams[active], y = mixer_part(b, l, x, &normed);
+    dop_node_id normed = 0, x = streams[active], y = build_mixer_branch(b, l, x, &normed);
     x = add_to_stream(b, i, "a", l->residual_scale, x, y);
     b->layer = (int32_t)i;
     x = op2(b, DOP_OP_add, "laurel_x", x, dop_build_laurel(b, normed), NULL, DOP_TYPE_none);
@@ -311,7 +311,7 @@ build_streams_layer(builder *b, uint32_t i, dop_node_id *streams)
     x = streams[active];
     if (b->a->altup.scales)
         x = op2(b, DOP_OP_mul, "altup_scaled", x, weight(b, DOP_W_altup_scale), NULL, DOP_TYPE_none);
-    y = input_part(b, i, x);
+    y = build_input_branch(b, i, x);
     for (uint32_t k = 1; k < b->a->altup.n; k++) {
         char name[24];
         snprintf(name, sizeof name, "stream%u", k);
@@ -328,7 +328,7 @@ multiply_stream(builder *b, const dop_layer *l, const char *name, dop_role role,
 
 /* Normalizes the residual stream with an f32 result. */
 static dop_node_id
-stream_norm(builder *b, const char *name, dop_role role, dop_node_id x)
+normalize_stream(builder *b, const char *name, dop_role role, dop_node_id x)
 {
     dop_build_options opt = *b->opt;
     const dop_build_options *kept = b->opt;
@@ -346,7 +346,7 @@ build_layer(builder *b, uint32_t i, dop_node_id in, dop_node_id x)
 {
     const dop_layer *l = &b->a->layers[i];
     b->layer = (int32_t)i;
-    dop_node_id before = x, normed = 0, y = l->n_mixers ? mixer_part(b, l, in, &normed) : 0;
+    dop_node_id before = x, normed = 0, y = l->n_mixers ? build_mixer_branch(b, l, in, &normed) : 0;
     if (l->ffn.kind == DOP_FFN_NONE)
         return add_to_stream(b, i + 1, "", l->residual_scale, x, y);
     x = y ? add_to_stream(b, i, "a", l->residual_scale, multiply_stream(b, l, "attn_res", DOP_W_attn_residual, x), y)
@@ -356,16 +356,16 @@ build_layer(builder *b, uint32_t i, dop_node_id in, dop_node_id x)
         x = add_to_stream(b, i, "c", l->residual_scale, x, dop_build_cross(b, l, x));
         b->layer = (int32_t)i;
     }
-    x = stream_norm(b, "attn_sum_norm", DOP_W_attn_sum_norm, x);
+    x = normalize_stream(b, "attn_sum_norm", DOP_W_attn_sum_norm, x);
     y = build_ffn_branch(b, &l->ffn, !l->parallel ? x : l->ffn_norm.kind == DOP_NORM_NONE ? normed : before);
     const char *const unscaled = l->scaled ? "u" : "";
     x = multiply_stream(b, l, "ffn_res", DOP_W_ffn_residual, x);
     x = add_to_stream(b, i + 1, b->inputs ? "f" : unscaled, l->residual_scale, x, y);
     b->layer = (int32_t)i;
-    x = stream_norm(b, "ffn_sum_norm", DOP_W_ffn_sum_norm, x);
+    x = normalize_stream(b, "ffn_sum_norm", DOP_W_ffn_sum_norm, x);
     b->layer = -1;
     if (b->inputs)
-        x = add_to_stream(b, i + 1, unscaled, 1, x, input_part(b, i, x));
+        x = add_to_stream(b, i + 1, unscaled, 1, x, build_input_branch(b, i, x));
     if (!l->scaled)
         return x;
     b->layer = (int32_t)i;
@@ -434,18 +434,18 @@ embed_step_tokens(builder *b)
         x = op2(b, DOP_OP_matmul, "emb_in", x, weight(b, DOP_W_embed_in), NULL, DOP_TYPE_none);
     x = dop_build_features_of(b, scaled(b, "emb_s", x, b->a->embed_scale, DOP_TYPE_none));
     if (!b->a->encoder.norm_sum)
-        x = stream_norm(b, "emb_n", DOP_W_embed_norm, x);
+        x = normalize_stream(b, "emb_n", DOP_W_embed_norm, x);
     if (b->a->learned_positions) {
         dop_node_id p = op2(b, DOP_OP_gather, "pos_emb", weight(b, DOP_W_pos_embed), b->pos, NULL, DOP_TYPE_none);
         x = op2(b, DOP_OP_add, "emb_p", x, p, NULL, DOP_TYPE_none);
     }
     x = dop_build_types(b, x);
-    return b->a->encoder.norm_sum ? stream_norm(b, "emb_n", DOP_W_embed_norm, x) : x;
+    return b->a->encoder.norm_sum ? normalize_stream(b, "emb_n", DOP_W_embed_norm, x) : x;
 }
 
 /* Returns the concatenated per-layer inputs of all layers, from the embedding x and a table by token; 0: none. */
 static dop_node_id
-layer_inputs(builder *b, dop_node_id x)
+build_layer_inputs(builder *b, dop_node_id x)
 {
     const dop_layer_inputs *p = &b->a->inputs;
     if (p->width == 0)
@@ -523,7 +523,7 @@ build_head(builder *b, dop_node_id x)
 
 /* Builds a dop_sharer drafter and its head. x: embedding of the next tokens; h: hidden states. */
 static void
-draft_by_reading(builder *b, dop_node_id x, dop_node_id h)
+build_reading_drafter(builder *b, dop_node_id x, dop_node_id h)
 {
     const uint32_t n = b->a->n_layers, last = n + b->a->drafts - 1;
     b->layer = (int32_t)n;
@@ -549,7 +549,7 @@ build_drafting_layer(builder *b, dop_node_id x)
     const dop_eagle *eagle = &b->a->layers[b->a->n_layers].eagle;
     dop_node_id h = leaf(b, DOP_OP_received, "hidden", "hidden", DOP_TYPE_f32, &rows);
     if (dop_arch_drafts_by_reading(b->a)) {
-        draft_by_reading(b, x, h);
+        build_reading_drafter(b, x, h);
         return;
     }
     b->layer = (int32_t)b->a->n_layers;
@@ -631,7 +631,7 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
         return b.status;
     }
     b.first = x;
-    b.inputs = layer_inputs(&b, x);
+    b.inputs = build_layer_inputs(&b, x);
     dop_node_id streams[DOP_MAX_STREAMS];
     if (m->arch.altup.n)
         dop_build_streams(&b, x, streams);

@@ -8,7 +8,7 @@
 /* Scales y to the root mean square of another row, whose reciprocal is `root`. A mean square of y below 1e-5 counts as
  * 1e-5. */
 static dop_node_id
-as_large_as(builder *b, const char *name, dop_node_id y, dop_node_id root)
+match_magnitude(builder *b, const char *name, dop_node_id y, dop_node_id root)
 {
     char stat[32], least[32], by[32];
     snprintf(stat, sizeof stat, "%s_rms", name);
@@ -21,7 +21,7 @@ as_large_as(builder *b, const char *name, dop_node_id y, dop_node_id root)
 
 /* Multiplies each of the streams 1 .. n - 1 of xs by its own matrix of a role, and concatenates the results. */
 static dop_node_id
-through_own(builder *b, const char *name, dop_role role, const dop_node_id *xs)
+multiply_by_own(builder *b, const char *name, dop_role role, const dop_node_id *xs)
 {
     const uint32_t n = b->a->altup.n, width = b->a->hidden;
     char part[40];
@@ -44,13 +44,13 @@ dop_build_streams(builder *b, dop_node_id x, dop_node_id *out_streams)
     set_role(b, "streams");
     for (uint32_t i = 0; i < n; i++)
         out_streams[i] = x;
-    dop_node_id y = through_own(b, "streams", DOP_W_altup_in, out_streams);
+    dop_node_id y = multiply_by_own(b, "streams", DOP_W_altup_in, out_streams);
     dop_node_id root = op1(b, DOP_OP_row_rms, "stream_rms", x, &(dop_attr){.f = 0}, DOP_TYPE_none);
     for (uint32_t i = 1; i < n; i++) {
         char own[24], name[24];
         snprintf(own, sizeof own, "stream%u_y", i);
         snprintf(name, sizeof name, "stream%u", i);
-        out_streams[i] = as_large_as(b, name, slice(b, own, y, (i - 1) * width, width), root);
+        out_streams[i] = match_magnitude(b, name, slice(b, own, y, (i - 1) * width, width), root);
     }
 }
 
@@ -60,14 +60,14 @@ dop_build_one_stream(builder *b, const dop_node_id *streams)
     const uint32_t n = b->a->altup.n, width = b->a->hidden;
     b->layer = -1;
     set_role(b, "streams");
-    dop_node_id y = through_own(b, "one", DOP_W_altup_out, streams), sum = streams[0];
+    dop_node_id y = multiply_by_own(b, "one", DOP_W_altup_out, streams), sum = streams[0];
     dop_node_id root = op1(b, DOP_OP_row_rms, "one_rms", sum, &(dop_attr){.f = 0}, DOP_TYPE_none);
     for (uint32_t i = 1; i < n; i++) {
         char own[24], name[24], added[24];
         snprintf(own, sizeof own, "one%u_y", i);
         snprintf(name, sizeof name, "one%u", i);
         snprintf(added, sizeof added, "one_sum%u", i);
-        dop_node_id part = as_large_as(b, name, slice(b, own, y, (i - 1) * width, width), root);
+        dop_node_id part = match_magnitude(b, name, slice(b, own, y, (i - 1) * width, width), root);
         sum = op2(b, DOP_OP_add, added, sum, part, NULL, DOP_TYPE_none);
     }
     return scaled(b, "one_mean", sum, 1.0 / n, DOP_TYPE_none);

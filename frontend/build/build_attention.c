@@ -21,7 +21,7 @@ dop_build_rotated(builder *b, const dop_attention *t, const char *name, bool int
  * window, the rows added by a step, and rows that may be dropped again. Its size is a multiple of 16, because matrix units read
  * 16 contiguous positions. */
 static dop_dim
-cache_rows(const builder *b, const dop_attention *t)
+get_cache_rows(const builder *b, const dop_attention *t)
 {
     enum { DROPPED = 64, TILE = 16 };
     const uint32_t sees = t->chunk && (!t->window || t->chunk < t->window) ? t->chunk : t->window;
@@ -33,10 +33,10 @@ cache_rows(const builder *b, const dop_attention *t)
 
 /* Returns the cache of a layer and role, as it was before the step. */
 static dop_node_id
-kept_cache(builder *b, int32_t layer, const dop_attention *t, const char *role, uint32_t dim)
+add_kept_cache(builder *b, int32_t layer, const dop_attention *t, const char *role, uint32_t dim)
 {
     char name[48], node_name[64];
-    dop_shape shape = {4, {{1, DOP_SYM_Q}, cache_rows(b, t), dop_dim_n(t->n_kv_heads), dop_dim_n(dim)}};
+    dop_shape shape = {4, {{1, DOP_SYM_Q}, get_cache_rows(b, t), dop_dim_n(t->n_kv_heads), dop_dim_n(dim)}};
     snprintf(name, sizeof name, "L%d.%s", (int)layer, role);
     snprintf(node_name, sizeof node_name, "s.%s", name);
     dop_type type = strcmp(role, "v") == 0 && b->opt->v_type != DOP_TYPE_none ? b->opt->v_type : b->opt->kv_type;
@@ -54,7 +54,7 @@ dop_node_id
 dop_build_cache(builder *b, const dop_attention *t, const char *role, dop_node_id x, uint32_t dim)
 {
     char name[48];
-    const dop_node_id old = kept_cache(b, b->layer, t, role, dim);
+    const dop_node_id old = add_kept_cache(b, b->layer, t, role, dim);
     snprintf(name, sizeof name, "%s_cache", role);
     dop_node_id id = add_node(b, DOP_OP_state_write, name, (dop_node_id[]){old, x, b->pos, b->seq}, 4, NULL, NULL);
     b->states[b->n_states++] = id;
@@ -67,8 +67,8 @@ dop_build_shared_caches(builder *b, const dop_attention *t, dop_node_id out[2])
     dop_node_id *of = b->caches[t->shares - 1];
     if (!of[0]) { /* the layer belongs to another program */
         const int32_t layer = (int32_t)t->shares - 1;
-        of[0] = kept_cache(b, layer, t, "k", t->head_dim);
-        of[1] = kept_cache(b, layer, t, "v", dop_value_dim(t));
+        of[0] = add_kept_cache(b, layer, t, "k", t->head_dim);
+        of[1] = add_kept_cache(b, layer, t, "v", dop_value_dim(t));
     }
     out[0] = of[0];
     out[1] = of[1];

@@ -115,7 +115,8 @@ build_draw_layer_norm(draw_builder *b, const char *name, dop_node_id x, uint32_t
 /* Builds a 3 x 3 convolution, with windows that start `pad` positions before their own. stride 2: of every second position; up 2:
  * of x upsampled by two. */
 static plane
-convolution_from(draw_builder *b, const char *name, plane x, uint32_t n, uint32_t stride, uint32_t up, uint32_t pad)
+build_convolution_from(draw_builder *b, const char *name, plane x, uint32_t n, uint32_t stride, uint32_t up,
+                       uint32_t pad)
 {
     enum { TAPS = 3 };
     plane y = {.rows = x.rows * up * up / (stride * stride),
@@ -138,12 +139,12 @@ convolution_from(draw_builder *b, const char *name, plane x, uint32_t n, uint32_
 static plane
 build_draw_convolution(draw_builder *b, const char *name, plane x, uint32_t n, uint32_t stride, uint32_t up)
 {
-    return convolution_from(b, name, x, n, stride, up, 1);
+    return build_convolution_from(b, name, x, n, stride, up, 1);
 }
 
 /* Group norm of x: over all positions, the channels of a group get mean 0 and variance 1. */
 static plane
-group_norm(draw_builder *b, const char *name, plane x, double eps)
+build_group_norm(draw_builder *b, const char *name, plane x, double eps)
 {
     enum { ROWS = 256, PARTS = 64 }; /* minimum rows per part; maximum parts */
     const uint64_t rows = (uint64_t)x.width * x.height, parts = (rows + ROWS - 1) / ROWS;
@@ -184,14 +185,14 @@ add_planes(draw_builder *b, const char *name, plane x, plane y)
 static plane
 build_resnet_block(draw_builder *b, const char *at, plane x, uint32_t n, double eps)
 {
-    plane y = group_norm(b, format_graph_name(b, "%s.norm1", at), x, eps);
+    plane y = build_group_norm(b, format_graph_name(b, "%s.norm1", at), x, eps);
     y.id = add_silu(b, format_graph_name(b, "%s.act1", at), y.id);
     y = build_draw_convolution(b, format_graph_name(b, "%s.conv1", at), y, n, 1, 1);
     if (b->time)
         y.id = add_draw_act(
             b, DOP_OP_add, format_graph_name(b, "%s.timed", at), y.id,
             build_draw_product(b, format_graph_name(b, "%s.time_emb_proj", at), b->time, 4 * dop_unet_times(b->d), n));
-    y = group_norm(b, format_graph_name(b, "%s.norm2", at), y, eps);
+    y = build_group_norm(b, format_graph_name(b, "%s.norm2", at), y, eps);
     y.id = add_silu(b, format_graph_name(b, "%s.act2", at), y.id);
     y = build_draw_convolution(b, format_graph_name(b, "%s.conv2", at), y, n, 1, 1);
     if (x.channels != n)
@@ -221,7 +222,7 @@ build_draw_attention(draw_builder *b, const char *at, dop_node_id q, dop_node_id
 }
 
 static dop_node_id
-self_attention(draw_builder *b, const char *at, dop_node_id x, plane p, uint32_t heads, uint32_t level)
+build_self_attention(draw_builder *b, const char *at, dop_node_id x, plane p, uint32_t heads, uint32_t level)
 {
     static const char *const names[] = {"to_q", "to_k", "to_v"};
     dop_node_id qkv[3];
@@ -236,7 +237,7 @@ self_attention(draw_builder *b, const char *at, dop_node_id x, plane p, uint32_t
 
 /* Returns the state of keys or values that a cross-attention layer reads. */
 static dop_node_id
-text_state(draw_builder *b, const char *name, uint32_t channels, uint32_t heads)
+add_text_cache(draw_builder *b, const char *name, uint32_t channels, uint32_t heads)
 {
     const dop_shape shape = {
         4, {{1, DOP_SYM_Q}, {b->opt->context_rows, DOP_SYM_R}, dop_dim_n(heads), dop_dim_n(channels / heads)}};
@@ -244,19 +245,20 @@ text_state(draw_builder *b, const char *name, uint32_t channels, uint32_t heads)
 }
 
 static dop_node_id
-cross_attention(draw_builder *b, const char *at, dop_node_id x, plane p, uint32_t heads, uint32_t level)
+build_text_attention(draw_builder *b, const char *at, dop_node_id x, plane p, uint32_t heads, uint32_t level)
 {
     const char *name = format_graph_name(b, "%s.to_q", at);
     const dop_node_id q = split_draw_heads(b, format_graph_name(b, "%s.h", name),
                                            build_draw_product(b, name, x, p.channels, p.channels), p, heads);
-    x = build_draw_attention(b, at, q, text_state(b, format_graph_name(b, "%s.k", at), p.channels, heads),
-                             text_state(b, format_graph_name(b, "%s.v", at), p.channels, heads), p, heads, level, true);
+    x = build_draw_attention(b, at, q, add_text_cache(b, format_graph_name(b, "%s.k", at), p.channels, heads),
+                             add_text_cache(b, format_graph_name(b, "%s.v", at), p.channels, heads), p, heads, level,
+                             true);
     return build_draw_product(b, format_graph_name(b, "%s.to_out.0", at), x, p.channels, p.channels);
 }
 
 /* Builds a feed-forward part with GELU gate (GEGLU, https://arxiv.org/abs/2002.05202). */
 static dop_node_id
-feed_forward(draw_builder *b, const char *at, dop_node_id x, uint32_t channels)
+build_geglu(draw_builder *b, const char *at, dop_node_id x, uint32_t channels)
 {
     const uint32_t inner = 4 * channels;
     const dop_node_id up = build_draw_product(b, format_graph_name(b, "%s.net.0.proj.up", at), x, channels, inner);
@@ -273,7 +275,7 @@ build_draw_transformer(draw_builder *b, const char *at, plane x, uint32_t level)
 {
     const dop_unet_level *l = &b->d->levels[level];
     const uint32_t c = x.channels;
-    plane y = group_norm(b, format_graph_name(b, "%s.norm", at), x, 1e-6);
+    plane y = build_group_norm(b, format_graph_name(b, "%s.norm", at), x, 1e-6);
     y.id = build_draw_product(b, format_graph_name(b, "%s.proj_in", at), y.id, c, c);
     for (uint32_t i = 0; i < l->depth && b->base.status == DOP_OK; i++) {
         const char *block = format_graph_name(b, "%s.transformer_blocks.%u", at, i);
@@ -281,9 +283,9 @@ build_draw_transformer(draw_builder *b, const char *at, plane x, uint32_t level)
             dop_node_id z = build_draw_layer_norm(b, format_graph_name(b, "%s.norm%u", block, part), y.id, c);
             const char *name =
                 part < 3 ? format_graph_name(b, "%s.attn%u", block, part) : format_graph_name(b, "%s.ff", block);
-            z = part == 1   ? self_attention(b, name, z, y, l->heads, level)
-                : part == 2 ? cross_attention(b, name, z, y, l->heads, level)
-                            : feed_forward(b, name, z, c);
+            z = part == 1   ? build_self_attention(b, name, z, y, l->heads, level)
+                : part == 2 ? build_text_attention(b, name, z, y, l->heads, level)
+                            : build_geglu(b, name, z, c);
             y.id = op2(&b->base, DOP_OP_add, format_graph_name(b, "%s.x%u", block, part), y.id, z, NULL, DOP_TYPE_none);
         }
     }
@@ -310,7 +312,7 @@ append_skip_plane(draw_builder *b, plane x)
 }
 
 static plane
-unet_down(draw_builder *b, plane x)
+build_unet_down(draw_builder *b, plane x)
 {
     const dop_diffusion *d = b->d;
     append_skip_plane(b, x);
@@ -333,7 +335,7 @@ unet_down(draw_builder *b, plane x)
 }
 
 static plane
-unet_up(draw_builder *b, plane x)
+build_unet_up(draw_builder *b, plane x)
 {
     const dop_diffusion *d = b->d;
     for (uint32_t j = 0; j < d->n_levels; j++) {
@@ -377,7 +379,7 @@ add_draw_output(draw_builder *b, dop_node_id x)
 }
 
 static void
-give_floats(draw_builder *b, dop_node_id x)
+add_draw_output_f32(draw_builder *b, dop_node_id x)
 {
     add_draw_output(b, op1(&b->base, DOP_OP_cast, "out", x, NULL, DOP_TYPE_f32));
 }
@@ -386,14 +388,14 @@ give_floats(draw_builder *b, dop_node_id x)
 static plane
 build_last_convolution(draw_builder *b, const char *at, plane x, uint32_t n, double eps)
 {
-    x = group_norm(b, format_graph_name(b, "%s.conv_norm_out", at), x, eps);
+    x = build_group_norm(b, format_graph_name(b, "%s.conv_norm_out", at), x, eps);
     x.id = add_silu(b, format_graph_name(b, "%s.conv_act", at), x.id);
     return build_draw_convolution(b, format_graph_name(b, "%s.conv_out", at), x, n, 1, 1);
 }
 
 /* Adds the inputs for attention within a picture at a resolution. */
 static void
-give_places(draw_builder *b, uint32_t level, uint32_t rows)
+add_place_inputs(draw_builder *b, uint32_t level, uint32_t rows)
 {
     b->places[level] = add_draw_input(b, format_graph_name(b, "places%u", level), DOP_TYPE_u32, rows, 0);
     b->lasts[level] = add_draw_input(b, format_graph_name(b, "lasts%u", level), DOP_TYPE_u32, rows, 0);
@@ -411,7 +413,7 @@ dop_build_denoise(const dop_diffusion *d, const dop_weights *weights, const dop_
     dop_node_id time = add_draw_input(&b, "time", DOP_TYPE_f32, 0, times);
     for (uint32_t i = 0; i < d->n_levels; i++)
         if (d->levels[i].down || d->levels[i].up || (i == down && d->levels[i].on))
-            give_places(&b, i, most >> (2 * i));
+            add_place_inputs(&b, i, most >> (2 * i));
     time = add_silu(&b, "time1", build_draw_product(&b, "unet.time_embedding.linear_1", time, times, 4 * times));
     time = build_draw_product(&b, "unet.time_embedding.linear_2", time, 4 * times, 4 * times);
     if (d->added) {
@@ -423,13 +425,13 @@ dop_build_denoise(const dop_diffusion *d, const dop_weights *weights, const dop_
     }
     b.time = add_silu(&b, "time2", time);
     x = build_draw_convolution(&b, "unet.conv_in", x, d->levels[0].channels, 1, 1);
-    x = unet_down(&b, x);
+    x = build_unet_down(&b, x);
     x = build_resnet_block(&b, "unet.mid_block.resnets.0", x, x.channels, d->eps);
     if (d->levels[down].on)
         x = build_draw_transformer(&b, "unet.mid_block.attentions.0", x, down);
     x = build_resnet_block(&b, "unet.mid_block.resnets.1", x, x.channels, d->eps);
-    x = unet_up(&b, x);
-    give_floats(&b, build_last_convolution(&b, "unet", x, d->latents, d->eps).id);
+    x = build_unet_up(&b, x);
+    add_draw_output_f32(&b, build_last_convolution(&b, "unet", x, d->latents, d->eps).id);
     return b.base.status;
 }
 
@@ -441,7 +443,7 @@ add_text_state(draw_builder *b, const char *at, const char *role, dop_node_id x,
     dop_node_id y = build_draw_product(b, format_graph_name(b, "%s.to_%s", at, role), x, b->d->context, l->channels);
     const plane rows = {.rows = 1, .channels = l->channels};
     y = split_draw_heads(b, format_graph_name(b, "%s.h", name), y, rows, l->heads);
-    const dop_node_id srcs[] = {text_state(b, name, l->channels, l->heads), y, b->places[0], b->sequence};
+    const dop_node_id srcs[] = {add_text_cache(b, name, l->channels, l->heads), y, b->places[0], b->sequence};
     add_draw_output(
         b, add_node(&b->base, DOP_OP_state_write, format_graph_name(b, "%s.written", name), srcs, 4, NULL, NULL));
 }
@@ -479,7 +481,7 @@ dop_build_context(const dop_diffusion *d, const dop_weights *weights, const dop_
 
 /* Builds a causal layer of CLIP's text encoder. */
 static dop_node_id
-text_layer(draw_builder *b, uint32_t i, dop_node_id x, dop_node_id places)
+build_clip_layer(draw_builder *b, uint32_t i, dop_node_id x, dop_node_id places)
 {
     static const char *const names[] = {"q_proj", "k_proj", "v_proj"};
     const dop_draw_text *t = &b->d->text_2;
@@ -524,12 +526,12 @@ dop_build_text_2(const dop_diffusion *d, const dop_weights *weights, const dop_d
     x = op2(&b.base, DOP_OP_add, "placed", x, op2(&b.base, DOP_OP_gather, "place", at, places, NULL, DOP_TYPE_f32),
             NULL, DOP_TYPE_f32);
     for (uint32_t i = 0; i + 1 < t->layers; i++)
-        x = text_layer(&b, i, x, places);
-    dop_node_id last = text_layer(&b, t->layers - 1, x, places);
+        x = build_clip_layer(&b, i, x, places);
+    dop_node_id last = build_clip_layer(&b, t->layers - 1, x, places);
     last = build_draw_layer_norm(&b, format_graph_name(&b, "%s.final_layer_norm", model), last, t->width);
     last = add_draw_act(&b, DOP_OP_matmul, "projected", last,
                         add_draw_weight(&b, "text_2.text_projection", t->projection, t->width));
-    give_floats(&b, op2(&b.base, DOP_OP_concat, "rows", x, last, NULL, DOP_TYPE_f32));
+    add_draw_output_f32(&b, op2(&b.base, DOP_OP_concat, "rows", x, last, NULL, DOP_TYPE_f32));
     return b.base.status;
 }
 
@@ -539,8 +541,8 @@ build_vae_middle(draw_builder *b, const char *half, plane x)
 {
     const char *at = format_graph_name(b, "%s.mid_block.attentions.0", half);
     x = build_resnet_block(b, format_graph_name(b, "%s.mid_block.resnets.0", half), x, x.channels, 1e-6);
-    plane y = group_norm(b, format_graph_name(b, "%s.group_norm", at), x, 1e-6);
-    y.id = self_attention(b, at, y.id, y, 1, 0);
+    plane y = build_group_norm(b, format_graph_name(b, "%s.group_norm", at), x, 1e-6);
+    y.id = build_self_attention(b, at, y.id, y, 1, 0);
     x = add_planes(b, format_graph_name(b, "%s.out", at), x, y);
     return build_resnet_block(b, format_graph_name(b, "%s.mid_block.resnets.1", half), x, x.channels, 1e-6);
 }
@@ -554,7 +556,7 @@ dop_build_decode(const dop_diffusion *d, const dop_weights *weights, const dop_d
                                       opt->width * opt->height, d->decode_groups, arena, diag, out_graph);
     plane x = {.rows = most, .width = opt->width, .height = opt->height, .channels = d->latents};
     x.id = add_draw_input(&b, "latents", DOP_TYPE_f32, most, d->latents);
-    give_places(&b, 0, most);
+    add_place_inputs(&b, 0, most);
     if (has_draw_weight(&b, "vae.post_quant_conv"))
         x.id = build_draw_product(&b, "vae.post_quant_conv", x.id, d->latents, d->latents);
     x = build_draw_convolution(&b, "vae.decoder.conv_in", x, d->channels[d->n_decodes - 1], 1, 1);
@@ -568,7 +570,7 @@ dop_build_decode(const dop_diffusion *d, const dop_weights *weights, const dop_d
             x = build_draw_convolution(&b, format_graph_name(&b, "vae.decoder.up_blocks.%u.upsamplers.0.conv", j), x,
                                        x.channels, 1, 2);
     }
-    give_floats(&b, build_last_convolution(&b, "vae.decoder", x, d->colours, 1e-6).id);
+    add_draw_output_f32(&b, build_last_convolution(&b, "vae.decoder", x, d->colours, 1e-6).id);
     return b.base.status;
 }
 
@@ -584,20 +586,20 @@ dop_build_encode_picture(const dop_diffusion *d, const dop_weights *weights, con
                .height = opt->height << halvings,
                .channels = d->colours};
     x.id = add_draw_input(&b, "pixels", DOP_TYPE_f32, x.rows, d->colours);
-    give_places(&b, 0, most);
+    add_place_inputs(&b, 0, most);
     x = build_draw_convolution(&b, "vae.encoder.conv_in", x, d->channels[0], 1, 1);
     for (uint32_t i = 0; i < d->n_decodes; i++) {
         for (uint32_t k = 0; k < d->decode_layers; k++)
             x = build_resnet_block(&b, format_graph_name(&b, "vae.encoder.down_blocks.%u.resnets.%u", i, k), x,
                                    d->channels[i], 1e-6);
         if (i + 1 < d->n_decodes) /* windows extend one position past the right and lower edge */
-            x = convolution_from(&b, format_graph_name(&b, "vae.encoder.down_blocks.%u.downsamplers.0.conv", i), x,
-                                 x.channels, 2, 1, 0);
+            x = build_convolution_from(&b, format_graph_name(&b, "vae.encoder.down_blocks.%u.downsamplers.0.conv", i),
+                                       x, x.channels, 2, 1, 0);
     }
     x = build_vae_middle(&b, "vae.encoder", x);
     x = build_last_convolution(&b, "vae.encoder", x, 2 * d->latents, 1e-6);
     if (has_draw_weight(&b, "vae.quant_conv"))
         x.id = build_draw_product(&b, "vae.quant_conv", x.id, 2 * d->latents, 2 * d->latents);
-    give_floats(&b, x.id);
+    add_draw_output_f32(&b, x.id);
     return b.base.status;
 }

@@ -5,7 +5,7 @@
 
 /* Returns the model's EAGLE drafter; NULL: none. */
 static const dop_eagle *
-eagle_of(const dop_arch *a)
+get_eagle(const dop_arch *a)
 {
     return a->drafts && a->layers[a->n_layers].eagle.vocab ? &a->layers[a->n_layers].eagle : NULL;
 }
@@ -13,7 +13,7 @@ eagle_of(const dop_arch *a)
 void
 dop_build_tap(builder *b, uint32_t i, dop_node_id x)
 {
-    const dop_eagle *e = b->opt->sends ? eagle_of(b->a) : NULL;
+    const dop_eagle *e = b->opt->sends ? get_eagle(b->a) : NULL;
     for (uint32_t k = 0; e && k < e->n; k++)
         if (e->from[k] == i)
             b->joined[k] = x;
@@ -35,7 +35,7 @@ concat_joined_streams(builder *b, const dop_eagle *e)
 dop_node_id
 dop_build_joined(builder *b, dop_node_id x)
 {
-    const dop_eagle *e = eagle_of(b->a);
+    const dop_eagle *e = get_eagle(b->a);
     if (!e)
         return x;
     b->layer = (int32_t)b->a->n_layers;
@@ -56,7 +56,7 @@ dop_build_joined(builder *b, dop_node_id x)
 dop_node_id
 dop_build_draft_embed(builder *b)
 {
-    const dop_eagle *e = eagle_of(b->a);
+    const dop_eagle *e = get_eagle(b->a);
     if (!e || !e->embeds)
         return b->embed = weight(b, DOP_W_embed);
     b->layer = (int32_t)b->a->n_layers;
@@ -68,7 +68,7 @@ dop_build_draft_embed(builder *b)
 dop_node_id
 dop_build_draft_logits(builder *b, dop_node_id x, dop_node_id *out_list)
 {
-    const dop_eagle *e = eagle_of(b->a);
+    const dop_eagle *e = get_eagle(b->a);
     b->layer = (int32_t)b->a->n_layers;
     dop_node_id w = e->head ? weight(b, DOP_W_draft_head) : 0;
     *out_list = weight(b, DOP_W_draft_ids);

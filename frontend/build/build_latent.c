@@ -31,7 +31,7 @@ choose_positions(builder *b, const dop_attention *t, dop_node_id x, dop_node_id 
 
 /* Multiplies each head of x by its own matrix. */
 static dop_node_id
-head_product(builder *b, const char *name, dop_role role, dop_node_id x)
+multiply_by_head(builder *b, const char *name, dop_role role, dop_node_id x)
 {
     dop_want want = {.type = b->act_type};
     return add_node(b, DOP_OP_matmul_at, name, (dop_node_id[]){x, weight(b, role)}, 2, NULL, &want);
@@ -55,7 +55,7 @@ dop_build_latent(builder *b, const dop_attention *t, dop_node_id in)
     dop_node_id qp = reshape(b, "q_plainh", project(b, plain, x), t->n_heads, l->plain);
     dop_node_id qr = reshape(b, "q_rotatedh", project(b, rotated, x), t->n_heads, l->rotated);
     set_role(b, "q_up");
-    qp = head_product(b, "q_up", DOP_W_k_up, qp);
+    qp = multiply_by_head(b, "q_up", DOP_W_k_up, qp);
     set_role(b, "attn");
     /* Rotated values come first, as in heads with partial RoPE, so that one kernel handles the whole head. */
     dop_node_id q = dop_build_rotated(b, t, "qr", pairs, op2(b, DOP_OP_concat, "q", qr, qp, NULL, act));
@@ -71,7 +71,7 @@ dop_build_latent(builder *b, const dop_attention *t, dop_node_id in)
         q = op2(b, DOP_OP_mul, "qt", q, dop_build_temper(b), NULL, act);
     dop_node_id y = dop_build_attention(b, t, q, k, v, chosen);
     set_role(b, "v_up");
-    y = head_product(b, "v_up", DOP_W_v_up, y);
+    y = multiply_by_head(b, "v_up", DOP_W_v_up, y);
     set_role(b, "o");
     y = reshape(b, "attn_r", y, 0, t->n_heads * l->value_dim);
     return project(b, DOP_W_o, y);

@@ -7,14 +7,14 @@
 #include <math.h>
 
 static dop_node_id
-row_numbers(builder *b, const char *name)
+add_row_number_input(builder *b, const char *name)
 {
     const dop_shape ids = {1, {{1, DOP_SYM_T}}};
     return leaf(b, DOP_OP_received, name, name, DOP_TYPE_u32, &ids);
 }
 
 static dop_node_id
-feature_rows(builder *b, const char *name)
+add_feature_input(builder *b, const char *name)
 {
     const dop_shape rows = {2, {dop_dim_n(b->g->max_t), dop_dim_n(b->a->hidden)}};
     return leaf(b, DOP_OP_received, name, name, DOP_TYPE_f32, &rows);
@@ -30,16 +30,16 @@ dop_build_picture_inputs(builder *b)
     for (uint32_t i = 0; i < b->a->n_ropes; i++)
         turned = turned || (b->ropes[i] && dop_rope_sectioned(&b->a->ropes[i]));
     if (turned) { /* first, so that its offset is the same for every step size */
-        b->shift = row_numbers(b, "picture_shift");
-        b->turns = row_numbers(b, "picture_turns");
+        b->shift = add_row_number_input(b, "picture_shift");
+        b->turns = add_row_number_input(b, "picture_turns");
     }
     if (v->sees_all && b->opt->phase != DOP_PHASE_DECODE)
-        b->picture_lasts = row_numbers(b, "picture_lasts");
-    b->features = feature_rows(b, "features");
+        b->picture_lasts = add_row_number_input(b, "picture_lasts");
+    b->features = add_feature_input(b, "features");
     for (uint32_t i = 0; i < v->n_deep && i < b->a->n_layers; i++) {
         char name[24];
         snprintf(name, sizeof name, "deep%u", i);
-        b->deep[i] = feature_rows(b, name);
+        b->deep[i] = add_feature_input(b, name);
     }
     for (uint32_t i = 0; i < b->a->n_ropes && turned; i++) {
         char name[24];
@@ -96,7 +96,7 @@ dop_build_deep(builder *b, uint32_t layer, dop_node_id x)
 
 /* Returns whether pair i rotates by picture row (1), column (2), or time (0). */
 static uint32_t
-section_of(const dop_rope *r, uint32_t i)
+get_pair_section(const dop_rope *r, uint32_t i)
 {
     if (!r->sections_mixed)
         return i < r->sections[0] ? 0 : i < r->sections[0] + r->sections[1] ? 1 : 2;
@@ -114,7 +114,8 @@ dop_rope_places(const dop_rope *r, uint32_t n_pos, float *out_table, dop_diag *d
         if (st != DOP_OK)
             return st;
         for (uint32_t k = 0; k < 2 * DOP_STEP_EDGE; k++) {
-            const double angle = section_of(r, i) == (k < DOP_STEP_EDGE ? 2u : 1u) ? (k % DOP_STEP_EDGE) * freq : 0;
+            const double angle =
+                get_pair_section(r, i) == (k < DOP_STEP_EDGE ? 2u : 1u) ? (k % DOP_STEP_EDGE) * freq : 0;
             out_table[(size_t)k * r->dims + i] = (float)cos(angle);
             out_table[(size_t)k * r->dims + half + i] = (float)sin(angle);
         }

@@ -7,7 +7,7 @@
 
 /* Adds the leaf of a state of fixed size, as left by the previous step. */
 static dop_node_id
-old_state(builder *b, const char *role, const dop_shape *shape)
+add_old_state(builder *b, const char *role, const dop_shape *shape)
 {
     char name[48], node_name[64];
     snprintf(name, sizeof name, "L%d.%s", (int)b->layer, role);
@@ -17,7 +17,7 @@ old_state(builder *b, const char *role, const dop_shape *shape)
 
 /* Writes the new value x of state `old`. sequences: the sequence of each row of x; 0: x is the whole state. */
 static void
-new_state(builder *b, const char *name, dop_node_id old, dop_node_id x, dop_node_id sequences)
+write_new_state(builder *b, const char *name, dop_node_id old, dop_node_id x, dop_node_id sequences)
 {
     b->states[b->n_states++] =
         add_node(b, DOP_OP_state_write, name, (dop_node_id[]){old, x, sequences}, sequences ? 3 : 2, NULL, NULL);
@@ -29,18 +29,18 @@ build_causal_convolution(builder *b, const dop_recurrent *s, dop_node_id x)
     const uint32_t channels = dop_conv_channels(s, b->a->hidden);
     dop_want want = {.shape = {2, {dop_dim_n(s->taps), dop_dim_n(channels)}}}, type = {.type = b->act_type};
     dop_shape kept = {3, {{1, DOP_SYM_Q}, dop_dim_n(s->taps - 1), dop_dim_n(channels)}};
-    dop_node_id taps = weight(b, DOP_W_taps), old = old_state(b, "conv", &kept);
+    dop_node_id taps = weight(b, DOP_W_taps), old = add_old_state(b, "conv", &kept);
     taps = add_node(b, DOP_OP_reshape, "taps", &taps, 1, NULL, &want);
     dop_node_id srcs[] = {x, old, taps, b->seq, weight(b, DOP_W_taps_bias)};
     dop_node_id y = add_node(b, DOP_OP_short_conv, "conv", srcs, srcs[4] ? 5 : 4, NULL, &type);
-    new_state(b, "conv_kept", old, x, b->seq);
+    write_new_state(b, "conv_kept", old, x, b->seq);
     return y;
 }
 
 /* Scales each head of q or k to length `by`, for the delta rule. The epsilon is added to the sum of squares, as by l2norm in
  * transformers' modeling_qwen3_next.py. */
 static dop_node_id
-unit_heads(builder *b, const char *name, dop_node_id x, uint32_t dim, double by)
+scale_heads_to_length(builder *b, const char *name, dop_node_id x, uint32_t dim, double by)
 {
     char stat[16], normed[16];
     snprintf(stat, sizeof stat, "%s_rms", name);
@@ -79,17 +79,17 @@ build_linear_scan(builder *b, const dop_recurrent *s, dop_node_id mixed, dop_nod
     rate = op2(b, DOP_OP_mul, "fade", steps, rate, NULL, DOP_TYPE_none);
     rate = op1(b, DOP_OP_exp, "decay", scaled(b, "fades", rate, -1, DOP_TYPE_none), NULL, DOP_TYPE_none);
     if (s->delta) {
-        q = unit_heads(b, "squ", q, s->state_dim, 1 / sqrt(s->state_dim));
-        k = unit_heads(b, "sku", k, s->state_dim, 1);
+        q = scale_heads_to_length(b, "squ", q, s->state_dim, 1 / sqrt(s->state_dim));
+        k = scale_heads_to_length(b, "sku", k, s->state_dim, 1);
     } else {
         x = op2(b, DOP_OP_mul, "dtx", v, reshape(b, "dth", dt, s->n_heads, 1), NULL, DOP_TYPE_none);
     }
-    dop_node_id old = old_state(b, "state", &kept);
+    dop_node_id old = add_old_state(b, "state", &kept);
     dop_node_id srcs[] = {q, k, x, rate, old, b->seq, beta};
     const dop_attr in_turn = {.i = s->in_turn};
     dop_node_id y = add_node(b, DOP_OP_linear_scan, "scan", srcs, beta ? 7 : 6, &in_turn, NULL);
     dop_node_id after = add_node(b, DOP_OP_linear_scan_state, "scanned", srcs, beta ? 7 : 6, &in_turn, NULL);
-    new_state(b, "state_kept", old, after, 0);
+    write_new_state(b, "state_kept", old, after, 0);
     if (!s->skip)
         return y;
     dop_node_id skip = weight(b, DOP_W_skip);
@@ -100,7 +100,7 @@ build_linear_scan(builder *b, const dop_recurrent *s, dop_node_id mixed, dop_nod
 
 /* Normalizes all heads of a row, or each group of heads, with gate z applied before or after: [T, heads * head_dim]. */
 static dop_node_id
-gated_rows(builder *b, const dop_recurrent *s, dop_node_id y, dop_node_id z)
+normalize_gated_rows(builder *b, const dop_recurrent *s, dop_node_id y, dop_node_id z)
 {
     const dop_type type = b->act_type;
     const uint32_t width = s->n_heads * s->head_dim;
@@ -157,7 +157,7 @@ dop_build_recurrent(builder *b, const dop_recurrent *s, dop_node_id in)
     z = reshape(b, "zh", scaled(b, "zs", z, s->gate_scale, type), s->n_heads, s->head_dim);
     z = op1(b, s->gate_sigmoid ? DOP_OP_sigmoid : DOP_OP_silu, "zg", z, NULL, type);
     if (s->norm_rows) {
-        y = gated_rows(b, s, y, z);
+        y = normalize_gated_rows(b, s, y, z);
     } else {
         y = op2(b, DOP_OP_mul, "mix_g", norm(b, "mix_norm", DOP_W_mix_norm, y), z, NULL, type);
         y = reshape(b, "mix_r", y, 0, s->n_heads * s->head_dim);

@@ -25,7 +25,7 @@ scale_llama3(const dop_rope *r, double freq)
 
 /* YaRN: returns the fractional index of the pair that makes `turns` full turns within the original context. */
 static double
-yarn_pair(const dop_rope *r, double turns)
+get_yarn_pair(const dop_rope *r, double turns)
 {
     return r->dims * log(r->original_ctx / (turns * two_pi)) / (2 * log(r->theta));
 }
@@ -33,7 +33,7 @@ yarn_pair(const dop_rope *r, double turns)
 static double
 scale_yarn(const dop_rope *r, double freq, uint32_t i)
 {
-    double low = yarn_pair(r, r->beta_fast), high = yarn_pair(r, r->beta_slow);
+    double low = get_yarn_pair(r, r->beta_fast), high = get_yarn_pair(r, r->beta_slow);
     if (r->truncate) {
         low = floor(low);
         high = ceil(high);
@@ -47,21 +47,21 @@ scale_yarn(const dop_rope *r, double freq, uint32_t i)
 }
 
 static double
-yarn_mscale(double factor, double mscale)
+get_yarn_mscale(double factor, double mscale)
 {
     return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1;
 }
 
 /* Returns the factor on cosines and sines. */
 static double
-attention_factor(const dop_rope *r)
+get_attention_factor(const dop_rope *r)
 {
     if (r->attention_factor > 0)
         return r->attention_factor;
     if (r->scaling == DOP_ROPE_YARN) {
         if (r->mscale > 0 && r->mscale_all_dim > 0)
-            return yarn_mscale(r->factor, r->mscale) / yarn_mscale(r->factor, r->mscale_all_dim);
-        return yarn_mscale(r->factor, 1);
+            return get_yarn_mscale(r->factor, r->mscale) / get_yarn_mscale(r->factor, r->mscale_all_dim);
+        return get_yarn_mscale(r->factor, 1);
     }
     if (r->scaling == DOP_ROPE_LONGROPE && r->factor > 1)
         return sqrt(1 + log(r->factor) / log(r->original_ctx));
@@ -135,7 +135,7 @@ dop_rope_table(const dop_rope *r, uint32_t n_pos, float *out_table, dop_diag *di
     double *freq = malloc(half * sizeof *freq);
     if (!freq)
         return DOP_NO_MEMORY(diag);
-    const double factor = attention_factor(r) * (r->attention_times > 0 ? r->attention_times : 1);
+    const double factor = get_attention_factor(r) * (r->attention_times > 0 ? r->attention_times : 1);
     for (uint32_t i = 0; i < half; i++)
         freq[i] = get_scaled_frequency(r, i, n_pos);
     const uint32_t low = dop_rope_low(n_pos), rows = dop_rope_rows(n_pos);

@@ -130,7 +130,7 @@ build_rotated_heads(vision_builder *b, const char *role, dop_node_id x)
 
 /* Builds a layer's attention branch: each row attends to all rows of its tile, or of its window. */
 static dop_node_id
-attention_part(vision_builder *b, uint32_t layer, dop_node_id x)
+build_vision_attention(vision_builder *b, uint32_t layer, dop_node_id x)
 {
     const dop_vision *v = b->v;
     const bool windowed = v->windowed[layer] && b->in_window;
@@ -172,7 +172,7 @@ static dop_node_id
 build_vision_layer(vision_builder *b, uint32_t i, dop_node_id x)
 {
     b->base.layer = (int32_t)i;
-    dop_node_id y = attention_part(b, i, x), by = add_vision_weight(b, "scale1", "");
+    dop_node_id y = build_vision_attention(b, i, x), by = add_vision_weight(b, "scale1", "");
     y = apply_vision_norm(b, "after1", y, b->v->eps, 0, b->base.act_type);
     x = add_vision_f32(b, DOP_OP_add, "x_a", x, by ? add_vision_f32(b, DOP_OP_mul, "attn_s", y, by) : y);
     y = apply_vision_norm(b, "after2", build_vision_ffn(b, x), b->v->eps, 0, b->base.act_type);
@@ -299,7 +299,7 @@ build_audio_convolution(vision_builder *b, const char *role, dop_node_id x, uint
 
 /* Adds the leaf of a decoder weight such as "L0.cross_k", named as in the decoder's own graphs; 0: none. */
 static dop_node_id
-weight_of_decoder(vision_builder *b, uint32_t layer, const char *role)
+add_decoder_weight(vision_builder *b, uint32_t layer, const char *role)
 {
     char name[32], node[36];
     snprintf(name, sizeof name, "L%u.%s", layer, role);
@@ -324,8 +324,8 @@ fill_cross(vision_builder *b, uint32_t i, dop_node_id rows)
     for (uint32_t n = 0; n < 2; n++) {
         const dop_type type = n && b->opt->v_type ? b->opt->v_type : b->opt->kv_type;
         const dop_node_id old = cross_state(&b->base, a, parts[n].which, type),
-                          bias = weight_of_decoder(b, i, parts[n].bias);
-        dop_node_id x = add_vision_act(b, DOP_OP_matmul, parts[n].role, rows, weight_of_decoder(b, i, parts[n].role));
+                          bias = add_decoder_weight(b, i, parts[n].bias);
+        dop_node_id x = add_vision_act(b, DOP_OP_matmul, parts[n].role, rows, add_decoder_weight(b, i, parts[n].role));
         x = bias ? add_vision_act(b, DOP_OP_add, parts[n].bias, x, bias) : x;
         x = reshape(&b->base, parts[n].heads, x, t->n_kv_heads, t->head_dim);
         const dop_node_id srcs[] = {old, x, b->positions, b->sequences};

@@ -34,7 +34,8 @@ expect_any_of(const dop_json *j, const char *key, const char *values)
 
 /* Reads a number per level: one for all, or a list. */
 static dop_status
-each_level(const dop_draw_reader *r, const dop_json *j, const char *key, uint32_t otherwise, uint32_t n, uint32_t *out)
+read_level_numbers(const dop_draw_reader *r, const dop_json *j, const char *key, uint32_t otherwise, uint32_t n,
+                   uint32_t *out)
 {
     const double *list = NULL;
     uint32_t count = 0, one = 0;
@@ -60,7 +61,7 @@ read_channels(const dop_draw_reader *r, const dop_json *j, uint32_t *out_n, uint
     if (*out_n == 0 || *out_n > DOP_DRAW_LEVELS)
         return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "block_out_channels is no list of 1 to %d levels",
                            DOP_DRAW_LEVELS);
-    return each_level(r, j, "block_out_channels", 0, *out_n, out);
+    return read_level_numbers(r, j, "block_out_channels", 0, *out_n, out);
 }
 
 /* Reads which levels have attention, from the block names `with` and `without`. */
@@ -176,10 +177,10 @@ dop_draw_read_unet(dop_draw_reader *r, const dop_json *j)
         st = read_channels(r, j, &d->n_levels, channels);
     const uint32_t n = d->n_levels;
     if (st == DOP_OK) /* published files state the number of heads as attention_head_dim */
-        st = each_level(r, j, dop_json_has(j, "num_attention_heads") ? "num_attention_heads" : "attention_head_dim", 8,
-                        n, heads);
+        st = read_level_numbers(
+            r, j, dop_json_has(j, "num_attention_heads") ? "num_attention_heads" : "attention_head_dim", 8, n, heads);
     if (st == DOP_OK)
-        st = each_level(r, j, "transformer_layers_per_block", 1, n, depth);
+        st = read_level_numbers(r, j, "transformer_layers_per_block", 1, n, depth);
     if (st == DOP_OK)
         st = read_blocks(j, "down_block_types", "CrossAttnDownBlock2D", "DownBlock2D", n, down);
     if (st == DOP_OK)

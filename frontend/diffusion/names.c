@@ -55,7 +55,7 @@ static const pair unet_blocks[] = {{"in_layers.0", "norm1"},          {"in_layer
 
 /* Returns the name of a residual block's tensor, or of an attention block's, which is the same in both forms. */
 static const char *
-unet_block(dop_arena *arena, const char *block, const char *attention, const char *name)
+name_unet_block(dop_arena *arena, const char *block, const char *attention, const char *name)
 {
     const char *own = RENAMED(arena, block, name, unet_blocks);
     return own || !attention ? own : dop_arena_printf(arena, "%s%s", attention, name);
@@ -71,7 +71,7 @@ dop_draw_unet_name(dop_arena *arena, const char *name, uint32_t layers)
         return own;
     if (take_numbered_prefix(&at, "middle_block.", &part)) {
         snprintf(block, sizeof block, "mid_block.resnets.%u.", part / 2);
-        return unet_block(arena, block, part == 1 ? "mid_block.attentions.0." : NULL, at);
+        return name_unet_block(arena, block, part == 1 ? "mid_block.attentions.0." : NULL, at);
     }
     const bool down = take_numbered_prefix(&at, "input_blocks.", &i);
     if (!down && !take_numbered_prefix(&at, "output_blocks.", &i))
@@ -84,7 +84,7 @@ dop_draw_unet_name(dop_arena *arena, const char *name, uint32_t layers)
         return dop_arena_printf(arena, "%s_blocks.%u.%ssamplers.0.conv.%s", way, level, way, strchr(at, '.') + 1);
     snprintf(block, sizeof block, "%s_blocks.%u.resnets.%u.", way, level, k);
     snprintf(attention, sizeof attention, "%s_blocks.%u.attentions.%u.", way, level, k);
-    return unet_block(arena, block, part == 1 ? attention : NULL, at);
+    return name_unet_block(arena, block, part == 1 ? attention : NULL, at);
 }
 
 /* Reverse of replace_name_start(): from the second of a pair to the first. */

@@ -202,7 +202,7 @@ get_projection_width(const single *s)
 /* Derives the U-Net's configuration. Attention has 8 heads if its first product is a convolution (Stable Diffusion 1),
  * and heads of 64 values if it is a matrix. */
 static json_t *
-unet_config(const single *s)
+derive_unet_config(const single *s)
 {
     enum { HEADS = 8, HEAD = 64 };
     const dop_st_set *set = &s->r.parts.of[DOP_DRAW_UNET].set;
@@ -243,7 +243,7 @@ unet_config(const single *s)
 }
 
 static json_t *
-vae_config(const single *s)
+derive_vae_config(const single *s)
 {
     const dop_st_set *set = &s->r.parts.of[DOP_DRAW_VAE].set;
     uint32_t layers = 0;
@@ -265,7 +265,7 @@ vae_config(const single *s)
 
 /* Derives a text encoder's configuration; heads have 64 values. */
 static json_t *
-encoder_config(const single *s, int part)
+derive_encoder_config(const single *s, int part)
 {
     enum { HEAD = 64 };
     const dop_st_set *set = &s->r.parts.of[part].set;
@@ -291,19 +291,19 @@ encoder_config(const single *s, int part)
 }
 
 static json_t *
-text_config(const single *s)
+derive_text_config(const single *s)
 {
-    return encoder_config(s, DOP_DRAW_TEXT);
+    return derive_encoder_config(s, DOP_DRAW_TEXT);
 }
 
 static json_t *
-text_2_config(const single *s)
+derive_text_2_config(const single *s)
 {
-    return encoder_config(s, DOP_DRAW_TEXT_2);
+    return derive_encoder_config(s, DOP_DRAW_TEXT_2);
 }
 
 static json_t *
-scheduler_config(const single *s)
+derive_scheduler_config(const single *s)
 {
     return json_pack("{s:s, s:f, s:f, s:s, s:I, s:s, s:s}", "_class_name", "EulerDiscreteScheduler", "beta_start",
                      0.00085, "beta_end", 0.012, "beta_schedule", "scaled_linear", "steps_offset", (json_int_t)1,
@@ -357,7 +357,7 @@ open_scheduler(single *s)
                                 s->r.diag));
     }
     return configure_part(s, DOP_DRAW_SCHEDULER, here ? "scheduler_config.json" : "scheduler/scheduler_config.json",
-                          scheduler_config);
+                          derive_scheduler_config);
 }
 
 /* ---- the file ----------------------------------------------------------------------------------------------------------- */
@@ -435,10 +435,10 @@ read_single_parts(single *s)
         int part;
         const char *file;
         json_t *(*derive)(const single *s);
-    } parts[] = {{DOP_DRAW_TEXT, "text_encoder/config.json", text_config},
-                 {DOP_DRAW_TEXT_2, "text_encoder_2/config.json", text_2_config},
-                 {DOP_DRAW_UNET, "unet/config.json", unet_config},
-                 {DOP_DRAW_VAE, "vae/config.json", vae_config}};
+    } parts[] = {{DOP_DRAW_TEXT, "text_encoder/config.json", derive_text_config},
+                 {DOP_DRAW_TEXT_2, "text_encoder_2/config.json", derive_text_2_config},
+                 {DOP_DRAW_UNET, "unet/config.json", derive_unet_config},
+                 {DOP_DRAW_VAE, "vae/config.json", derive_vae_config}};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         DOP_RETURN_IF_ERROR(list_part(s, parts[i].part));
     DOP_RETURN_IF_ERROR(check_all_parts(s));

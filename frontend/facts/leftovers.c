@@ -126,7 +126,7 @@ get_tensor_layer(const dop_leftovers *l, const char *name)
 /* True if a tensor is for keys or values of a layer that uses another layer's. Checkpoints may hold such unused
  * tensors. */
 static bool
-of_shared(const dop_leftovers *l, const char *name, long layer)
+is_of_shared_layer(const dop_leftovers *l, const char *name, long layer)
 {
     static const char *const kinds[] = {"*.k_proj.*", "*.v_proj.*", "*.k_norm.*",     "*.v_norm.*",
                                         "*.attn_k.*", "*.attn_v.*", "*.attn_k_norm.*"};
@@ -145,7 +145,7 @@ dop_leftovers_add(dop_leftovers *l, const char *name, uint32_t rank, const char 
     const uint32_t n = l->model->arch.n_layers;
     const long layer = get_tensor_layer(l, name);
     dop_excuse why = DOP_EXCUSE_DRAFT;
-    if (of_shared(l, name, layer)) {
+    if (is_of_shared_layer(l, name, layer)) {
         l->excused[DOP_EXCUSE_SHARED]++;
         return DOP_OK;
     }

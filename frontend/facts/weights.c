@@ -133,7 +133,7 @@ dop_weight_expert(const dop_weight *w, uint32_t expert)
 /* True if a weight that starts inside a mapped file also ends there. A weight outside of all maps was assembled in
  * memory. */
 static bool
-inside_its_map(const dop_weights *w, const dop_weight *x, uint64_t bytes)
+is_inside_its_map(const dop_weights *w, const dop_weight *x, uint64_t bytes)
 {
     uintptr_t at = (uintptr_t)x->data;
     for (uint32_t i = 0; i < w->n_maps; i++) {
@@ -146,7 +146,7 @@ inside_its_map(const dop_weights *w, const dop_weight *x, uint64_t bytes)
 
 /* Computes the bytes from the first to the last value of a matrix, including strides; false on overflow. */
 static bool
-matrix_extent(const dop_weight *x, uint64_t *out)
+get_matrix_extent(const dop_weight *x, uint64_t *out)
 {
     uint64_t row = 0, skip = 0;
     if (x->col_stride) {
@@ -166,7 +166,7 @@ get_weight_extent(const dop_weight *x, uint64_t *out)
 {
     const dop_weight first = dop_weight_expert(x, 0);
     uint64_t skip = 0;
-    return matrix_extent(&first, out) && dop_mul_u64(x->expert_stride, dop_weight_experts(x) - 1, &skip) &&
+    return get_matrix_extent(&first, out) && dop_mul_u64(x->expert_stride, dop_weight_experts(x) - 1, &skip) &&
            dop_add_u64(skip, *out, out);
 }
 
@@ -197,7 +197,7 @@ check_tensor(const checker *c, const dop_weight *x)
             return DOP_FAIL_IN(c->diag, DOP_E_INTERNAL, c->path, "the parts of weight %s do not fit", x->name);
         own.rows = own.below ? own.own_rows : own.rows;
         own.below = NULL;
-        if (!own.data || !get_weight_extent(&own, &bytes) || !inside_its_map(c->w, &own, bytes))
+        if (!own.data || !get_weight_extent(&own, &bytes) || !is_inside_its_map(c->w, &own, bytes))
             return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "tensor %s ends past its file", x->source);
     }
     return DOP_OK;
@@ -205,7 +205,7 @@ check_tensor(const checker *c, const dop_weight *x)
 
 /* Formats a shape, experts first: "8 x 64 x 32". */
 static const char *
-shape_text(uint32_t rank, uint32_t experts, uint32_t rows, uint32_t cols, char *out, size_t size)
+format_shape(uint32_t rank, uint32_t experts, uint32_t rows, uint32_t cols, char *out, size_t size)
 {
     if (rank == 3)
         snprintf(out, size, "%u x %u x %u", experts, rows, cols);
@@ -221,8 +221,8 @@ check_weight_shape(const checker *c, const dop_weight *x, uint32_t rank, uint32_
     if (x->rank == rank && x->experts == experts && x->rows == rows && x->cols == cols)
         return DOP_OK;
     return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "tensor %s: %s values, expected %s", x->source,
-                       shape_text(x->rank, x->experts, x->rows, x->cols, got, sizeof got),
-                       shape_text(rank, experts, rows, cols, want, sizeof want));
+                       format_shape(x->rank, x->experts, x->rows, x->cols, got, sizeof got),
+                       format_shape(rank, experts, rows, cols, want, sizeof want));
 }
 
 static dop_status

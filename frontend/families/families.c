@@ -620,7 +620,7 @@ get_stem_length(const char *arch, const char *const *heads)
 
 /* Finds the family of a language model whose name, without suffix, is the first n characters of `arch`. */
 static const dop_family *
-by_stem(const char *arch, size_t n)
+find_family_by_stem(const char *arch, size_t n)
 {
     static const char *const heads[] = {"ForCausalLM", "ForConditionalGeneration", "LMHeadModel", NULL};
     for (uint32_t i = 0; i < dop_n_families; i++)
@@ -635,7 +635,7 @@ const dop_family *
 dop_family_without_head(const char *arch)
 {
     static const char *const heads[] = {"TextModel", "Model", NULL};
-    return by_stem(arch, get_stem_length(arch, heads));
+    return find_family_by_stem(arch, get_stem_length(arch, heads));
 }
 
 const dop_family *
@@ -648,7 +648,7 @@ dop_family_with_classes(const char *arch)
                                         "DoubleHeadsModel",
                                         "TextForSequenceClassification",
                                         NULL};
-    return by_stem(arch, get_stem_length(arch, heads));
+    return find_family_by_stem(arch, get_stem_length(arch, heads));
 }
 
 bool

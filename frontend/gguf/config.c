@@ -100,7 +100,7 @@ refuse_gguf_keys(const dop_gi *gi)
 
 /* Reads element i of a list of booleans, which some converters write as numbers. */
 static bool
-flag_of(const dop_gguf_kv *kv, uint64_t i, bool *out)
+read_flag_element(const dop_gguf_kv *kv, uint64_t i, bool *out)
 {
     uint64_t v = 0;
     if (dop_gguf_bool(kv, i, out))
@@ -119,7 +119,7 @@ read_gguf_pattern(dop_gi *gi)
     uint32_t period = gi->family->gguf_period ? gi->family->gguf_period : gi->family->period;
     if (kv && kv->type == DOP_GGUF_ARRAY) {
         for (uint32_t i = 0; i < n; i++)
-            if ((kv->count != n && kv->count != n + gi->draft) || !flag_of(kv, i, &gi->slides[i]))
+            if ((kv->count != n && kv->count != n + gi->draft) || !read_flag_element(kv, i, &gi->slides[i]))
                 return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is not one true or false per layer", full);
         return DOP_OK;
     }

@@ -9,7 +9,7 @@
 #include <string.h>
 
 static const dop_gguf_tensor *
-layer_tensor(const dop_gi *gi, uint32_t layer, const char *name)
+get_layer_tensor(const dop_gi *gi, uint32_t layer, const char *name)
 {
     char full[96];
     snprintf(full, sizeof full, "blk.%u.%s", layer, name);
@@ -18,10 +18,10 @@ layer_tensor(const dop_gi *gi, uint32_t layer, const char *name)
 
 /* Returns the first layer with experts, or the number of layers if there is none. */
 static uint32_t
-first_with_experts(const dop_gi *gi)
+find_first_expert_layer(const dop_gi *gi)
 {
     uint32_t i = 0;
-    while (i < gi->model->arch.n_layers && !layer_tensor(gi, i, "ffn_gate_inp.weight"))
+    while (i < gi->model->arch.n_layers && !get_layer_tensor(gi, i, "ffn_gate_inp.weight"))
         i++;
     return i;
 }
@@ -75,7 +75,7 @@ read_gguf_choice(const dop_gi *gi, dop_experts *x)
 static dop_status
 read_shared(const dop_gi *gi, uint32_t layer, dop_experts *x)
 {
-    const dop_gguf_tensor *up = layer_tensor(gi, layer, "ffn_up_shexp.weight");
+    const dop_gguf_tensor *up = get_layer_tensor(gi, layer, "ffn_up_shexp.weight");
     char full[96];
     uint32_t n = 0;
     if (!up)
@@ -96,7 +96,7 @@ dop_gi_experts(dop_gi *gi)
 {
     dop_arch *a = &gi->model->arch;
     const dop_expert_keys *k = gi->family->experts;
-    const uint32_t first = first_with_experts(gi);
+    const uint32_t first = find_first_expert_layer(gi);
     if (!k || first == a->n_layers)
         return DOP_OK;
     dop_experts x = k->facts;
@@ -104,7 +104,7 @@ dop_gi_experts(dop_gi *gi)
     if (st == DOP_OK)
         st = dop_gi_size(gi, DOP_GGUF(active_experts), 0, 0, &x.active);
     x.correction =
-        layer_tensor(gi, first, "exp_probs_b.bias") != NULL || layer_tensor(gi, first, "exp_probs_b") != NULL;
+        get_layer_tensor(gi, first, "exp_probs_b.bias") != NULL || get_layer_tensor(gi, first, "exp_probs_b") != NULL;
     if (st == DOP_OK) /* Mixtral's files state a single width for all parts */
         st = dop_gi_size(gi, DOP_GGUF(expert_width), 0, a->layers[first].ffn.width, &x.width);
     if (st == DOP_OK)
@@ -112,7 +112,7 @@ dop_gi_experts(dop_gi *gi)
     if (st == DOP_OK)
         st = read_shared(gi, first, &x);
     for (uint32_t i = first; i < a->n_layers && st == DOP_OK; i++) {
-        if (layer_tensor(gi, i, "ffn_gate_inp.weight"))
+        if (get_layer_tensor(gi, i, "ffn_gate_inp.weight"))
             dop_set_experts(k, a, &x, &a->layers[i]);
     }
     return st;

@@ -52,7 +52,7 @@ enum { WINDOW = 112, MOST = 1 << 24 };
 /* ---- keys ----------------------------------------------------------------------------------------------------------- */
 
 static dop_status
-wrong_key(const reader *r, const char *key)
+fail_wrong_key(const reader *r, const char *key)
 {
     return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->g->path, "clip.vision.%s is missing or out of range", key);
 }
@@ -66,8 +66,8 @@ read_mmproj_size(const reader *r, const char *key, uint64_t most, uint64_t other
     const dop_gguf_kv *kv = dop_gguf_find(r->g, full);
     *out = otherwise;
     if (kv && (!dop_gguf_u64(kv, 0, out) || *out > most))
-        return wrong_key(r, key);
-    return *out > 0 ? DOP_OK : wrong_key(r, key);
+        return fail_wrong_key(r, key);
+    return *out > 0 ? DOP_OK : fail_wrong_key(r, key);
 }
 
 static dop_status
@@ -170,7 +170,7 @@ read_mmproj_facts(reader *r)
     if (st == DOP_OK)
         st = read_mmproj_u32(r, "spatial_merge_size", DOP_TOWER_MAX_MERGE, merge, &v->merge);
     if (st == DOP_OK && kv && (!dop_gguf_f64(kv, 0, &eps) || !(eps >= 0 && eps <= 1)))
-        st = wrong_key(r, "attention.layer_norm_epsilon");
+        st = fail_wrong_key(r, "attention.layer_norm_epsilon");
     if (st == DOP_OK)
         st = read_mmproj_layers(r);
     if (st != DOP_OK)
@@ -256,7 +256,7 @@ read_mmproj_sizes(reader *r)
 
 /* Finds a token by its text in the text model's vocabulary; false: none. */
 static bool
-token_of(const dop_gguf *g, const char *text, uint32_t *out)
+find_vocab_token(const dop_gguf *g, const char *text, uint32_t *out)
 {
     const dop_gguf_kv *tokens = dop_gguf_find(g, "tokenizer.ggml.tokens");
     dop_gguf_str s;
@@ -282,7 +282,7 @@ read_marks(reader *r)
     dop_status st = dop_gguf_open(r->model->tokenizer_gguf_path, r->diag, &text);
     if (st != DOP_OK)
         return st;
-    if (!token_of(&text, p->image, &p->image_id)) {
+    if (!find_vocab_token(&text, p->image, &p->image_id)) {
         uint64_t unknown = 0, at = 0;
         dop_gguf_str s = {0};
         const dop_gguf_kv *tokens = dop_gguf_find(&text, "tokenizer.ggml.tokens");

@@ -281,7 +281,7 @@ dop_hf_differential(dop_hf *hf)
 
 /* Returns the p-quantile of the standard normal distribution, 0 < p < 1. */
 static double
-normal_quantile(double p)
+get_normal_quantile(double p)
 {
     double low = -40, high = 40;
     for (int i = 0; i < 200; i++) {
@@ -318,7 +318,7 @@ dop_hf_altup(dop_hf *hf)
         y->laurel = rank;
         y->laurel_norm = a->final_norm;
         if (sparsity && sparsity[i] > 0)
-            y->ffn.sparsity = normal_quantile(sparsity[i]);
+            y->ffn.sparsity = get_normal_quantile(sparsity[i]);
         if (v && (!json_is_integer(v) || json_integer_value(v) < 1 || json_integer_value(v) > DOP_MAX_WIDTH))
             return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%sintermediate_size[%u] is not 1 to %d", hf->cfg.where,
                                i, DOP_MAX_WIDTH);

@@ -106,7 +106,7 @@ transpose_convolution(dop_arena *arena, const dop_st_tensor *t)
 
 /* Gets the required shape of tensor i; returns the rank. */
 static uint32_t
-shape_of(const reader *r, size_t i, uint64_t out[3])
+get_audio_shape(const reader *r, size_t i, uint64_t out[3])
 {
     const dop_vision *v = &r->m->facts;
     const bool up = strcmp(tensors[i].role, "L#.up") == 0, down = strcmp(tensors[i].role, "L#.down") == 0;
@@ -154,7 +154,7 @@ read_audio_tensor(const reader *r, size_t i, uint32_t number)
         const dop_st_tensor *t = dop_st_take_part(r->set, r->prefix, full);
         if (!t)
             return DOP_FAIL_IN(r->hf->diag, DOP_E_INPUT, r->set->path, "tensor %s%s is missing", r->prefix, full);
-        const uint32_t rank = shape_of(r, i, shape);
+        const uint32_t rank = get_audio_shape(r, i, shape);
         dop_status st = dop_st_check_shape(t, bias ? 1 : rank, shape, r->hf->diag);
         if (st == DOP_OK)
             st = add_audio_weight(r, tensors[i].role, bias ? "_bias" : "", number, t, !bias && tensors[i].kind == CONV);

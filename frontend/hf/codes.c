@@ -43,7 +43,7 @@ typedef struct matrix {
 
 /* Returns the tile size along an axis of `n` values with `tiles` tiles; 0: none fits. asked: the configured size, or 0. */
 static uint32_t
-tile_size(uint64_t n, uint64_t tiles, uint32_t asked)
+get_tile_size(uint64_t n, uint64_t tiles, uint32_t asked)
 {
     if (tiles == 1)
         return (uint32_t)n;
@@ -89,8 +89,8 @@ read_scales(const matrix *m, dop_code_parts *p)
     if (t->rank > 2 || (t->rank < 2 && n != 1 && n != m->outputs))
         return dop_st_refuse(t, "are scales of another matrix", m->hf->diag);
     const uint64_t down = t->rank == 0 ? 1 : t->shape[0], across = t->rank == 2 ? t->shape[1] : 1;
-    p->tile_rows = tile_size(m->outputs, down, tile[0]);
-    p->tile_cols = tile_size(m->inputs, across, tile[1]);
+    p->tile_rows = get_tile_size(m->outputs, down, tile[0]);
+    p->tile_cols = get_tile_size(m->inputs, across, tile[1]);
     p->tiles = (uint32_t)across;
     p->scales = t->data;
     p->scale_type = dop_hf_type(t);
@@ -306,7 +306,7 @@ read_nvfp4(const matrix *m, dop_code_parts *p, dop_type *type)
 
 /* Returns the matrix of expert e of a tensor with all experts, as a separate tensor. */
 static dop_st_tensor
-expert_of(const dop_st_tensor *t, uint32_t e)
+get_expert_tensor(const dop_st_tensor *t, uint32_t e)
 {
     dop_st_tensor one = *t;
     one.rank = t->rank - 1;
@@ -345,7 +345,7 @@ dop_hf_expert_codes(dop_hf *hf, const dop_st_set *set, const char *name, const d
     if ((scales->rank == 0 || scales->shape[0] != w->experts))
         DOP_RETURN_IF_ERROR(dop_st_refuse(scales, "are not scales of all experts", m.hf->diag));
     for (uint32_t e = 0; e < w->experts; e++) {
-        const dop_st_tensor own = expert_of(codes, e), of = expert_of(scales, e);
+        const dop_st_tensor own = get_expert_tensor(codes, e), of = get_expert_tensor(scales, e);
         p[e] = (dop_code_parts){.codes = own.data, .first = rows->start, .block = rows->block, .factor = 1};
         p[e].block_step = rows->block_step;
         p[e].row_bytes = m.inputs;
@@ -365,7 +365,7 @@ dop_hf_expert_codes(dop_hf *hf, const dop_st_set *set, const char *name, const d
 
 /* Writes the name of one of the tensors that torchao makes of the tensor `name`; false: not such a tensor. */
 static bool
-torchao_name(const char *name, const char *part, char out[300])
+write_torchao_name(const char *name, const char *part, char out[300])
 {
     const size_t n = strlen(name), cut = strlen("weight");
     if (n <= cut || strcmp(name + n - cut, "weight") != 0)
@@ -382,7 +382,7 @@ dop_hf_has_codes(const dop_st_set *set, const char *name)
     if (t)
         return dop_st_is(t, "F8_E4M3") || dop_st_is(t, "I8") || dop_st_is(t, "U8");
     snprintf(other, sizeof other, "%s_packed", name);
-    return dop_st_find(set, other) || (torchao_name(name, "_qdata", other) && dop_st_find(set, other));
+    return dop_st_find(set, other) || (write_torchao_name(name, "_qdata", other) && dop_st_find(set, other));
 }
 
 /* Takes the first of several tensors of a matrix that exists; NULL: none. */

@@ -21,7 +21,7 @@
 /* Reads a size under the family's key, "one" or "one|other" (NULL: the key of facts.def), with default `otherwise`; 0:
  * required. */
 static dop_status
-size_field(const dop_hf *hf, const char *keys, const dop_fact_key *fact, uint32_t otherwise, uint32_t *out)
+read_size_field(const dop_hf *hf, const char *keys, const dop_fact_key *fact, uint32_t otherwise, uint32_t *out)
 {
     char first[64];
     const dop_fact_key own = {dop_hf_key(hf, keys ? keys : fact->key, first, sizeof first), fact->least, fact->most};
@@ -37,10 +37,10 @@ read_heads(dop_hf *hf, dop_attention *t)
     if (!f->keys->heads)
         return DOP_OK;
     const uint32_t heads = f->heads ? f->heads : dop_hf_part_sizes(hf).heads;
-    dop_status st = size_field(hf, f->keys->heads, DOP_HF(heads), heads, &t->n_heads);
+    dop_status st = read_size_field(hf, f->keys->heads, DOP_HF(heads), heads, &t->n_heads);
     if (st == DOP_OK)
-        st =
-            size_field(hf, f->keys->kv_heads, DOP_HF(kv_heads), f->kv_heads ? f->kv_heads : t->n_heads, &t->n_kv_heads);
+        st = read_size_field(hf, f->keys->kv_heads, DOP_HF(kv_heads), f->kv_heads ? f->kv_heads : t->n_heads,
+                             &t->n_kv_heads);
     if (st == DOP_OK && (f->flags & DOP_FAM_MULTI_QUERY))
         st = dop_hf_multi_query(hf, t);
     if (st == DOP_OK)
@@ -69,14 +69,14 @@ read_hf_sizes(dop_hf *hf)
     dop_arch *a = &hf->model->arch;
     const dop_hf_sizes part = dop_hf_part_sizes(hf);
     const uint32_t vocab = hf->family->vocab ? hf->family->vocab : part.vocab;
-    dop_status st = size_field(hf, k->hidden, DOP_HF(hidden), part.hidden, &a->hidden);
+    dop_status st = read_size_field(hf, k->hidden, DOP_HF(hidden), part.hidden, &a->hidden);
     if (st == DOP_OK && !dop_hf_counts_blocks(hf, &a->n_layers))
-        st = size_field(hf, k->layers, DOP_HF(layers), part.layers, &a->n_layers);
+        st = read_size_field(hf, k->layers, DOP_HF(layers), part.layers, &a->n_layers);
     if (st == DOP_OK)
-        st = size_field(hf, "vocab_size|padded_vocab_size", DOP_HF(vocab), vocab, &a->vocab); /* ChatGLM */
+        st = read_size_field(hf, "vocab_size|padded_vocab_size", DOP_HF(vocab), vocab, &a->vocab); /* ChatGLM */
     a->ctx_train = hf->family->ctx;
     if (st == DOP_OK && k->ctx)
-        st = size_field(hf, k->ctx, DOP_HF(ctx), hf->family->ctx, &a->ctx_train);
+        st = read_size_field(hf, k->ctx, DOP_HF(ctx), hf->family->ctx, &a->ctx_train);
     if (!k->ffn) {
         hf->layer.ffn.kind = DOP_FFN_NONE;
         hf->layer.ffn_norm = (dop_norm){0};
@@ -87,7 +87,7 @@ read_hf_sizes(dop_hf *hf)
                                : dop_hf_adjusts_ffn(hf) ? 1
                                                         : part.ffn;
     if (st == DOP_OK && k->ffn && !json_is_array(dop_json_get(&hf->cfg, k->ffn))) /* a list: dop_hf_altup() reads it */
-        st = size_field(hf, k->ffn, DOP_HF(ffn_width), otherwise, &hf->layer.ffn.width);
+        st = read_size_field(hf, k->ffn, DOP_HF(ffn_width), otherwise, &hf->layer.ffn.width);
     if (hf->family->flags & DOP_FAM_HALF_FFN)
         hf->layer.ffn.width = (hf->layer.ffn.width + 1) / 2;
     if (st == DOP_OK)

@@ -107,7 +107,7 @@ finish_flat_weight(const matrix *m, const dop_code_parts *p, const char *source,
 }
 
 static dop_type
-int4_of(uint64_t group)
+get_int4_type(uint64_t group)
 {
     return group % 128 == 0 ? DOP_TYPE_int4_g128 : group % 64 == 0 ? DOP_TYPE_int4_g64 : DOP_TYPE_int4_g32;
 }
@@ -141,7 +141,7 @@ dop_hf_awq_gemv(dop_hf *hf, const dop_st_set *set, const char *name, uint64_t ou
         st = check_finite_values(&m, scales);
     if (st != DOP_OK)
         return st;
-    w->type = int4_of(group);
+    w->type = get_int4_type(group);
     return finish_flat_weight(&m,
                               &(dop_code_parts){.kind = DOP_CODE_INT4,
                                                 .codes = words->data,
@@ -162,7 +162,7 @@ dop_hf_awq_gemv(dop_hf *hf, const dop_st_set *set, const char *name, uint64_t ou
 
 /* Returns a positive integer of the quantization state; 0: none. */
 static uint64_t
-number_of(const json_t *state, const char *key)
+get_state_number(const json_t *state, const char *key)
 {
     const json_int_t v = json_integer_value(json_object_get(state, key));
     return v > 0 && v <= 1 << 20 ? (uint64_t)v : 0;
@@ -173,7 +173,7 @@ read_nested(const matrix *m, const json_t *state, dop_flat_parts *f)
 {
     const dop_st_tensor *levels = dop_st_take_part(m->set, m->name, "weight.nested_quant_map"),
                         *nested = dop_st_take_part(m->set, m->name, "weight.nested_absmax");
-    f->nested_group = number_of(state, "nested_blocksize");
+    f->nested_group = get_state_number(state, "nested_blocksize");
     const double offset = json_number_value(json_object_get(state, "nested_offset"));
     if (!levels || !nested)
         return fail_missing_part(m, levels ? "weight.nested_absmax" : "weight.nested_quant_map");
@@ -199,7 +199,7 @@ read_bytes4(const matrix *m, const dop_st_tensor *codes, const json_t *state, do
     const json_t *shape = json_object_get(state, "shape");
     f->bits = 4;
     f->codes = codes->data;
-    f->group = number_of(state, "blocksize");
+    f->group = get_state_number(state, "blocksize");
     if (!levels || !largest)
         return fail_missing_part(m, levels ? "weight.absmax" : "weight.quant_map");
     if (!f->group || (json_integer_value(json_array_get(shape, 0)) != (json_int_t)m->outputs) ||
@@ -276,7 +276,7 @@ read_bnb_codes(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char
 
 /* Returns a number of HQQ's metadata, from a tensor next to the matrix, otherwise from quantization_config. */
 static json_int_t
-hqq_number(const matrix *m, const char *key, json_int_t otherwise)
+read_hqq_number(const matrix *m, const char *key, json_int_t otherwise)
 {
     const dop_st_tensor *t = dop_st_take_part(m->set, m->name, key);
     if (t && (dop_st_is(t, "I32") || dop_st_is(t, "I64") || dop_st_is(t, "U8"))) {
@@ -335,8 +335,8 @@ read_hqq(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **sou
     const dop_st_tensor *codes = dop_st_take_part(m->set, m->name, "W_q"),
                         *scales = dop_st_take_part(m->set, m->name, "scale"),
                         *zeros = dop_st_take_part(m->set, m->name, "zero");
-    const json_int_t bits = hqq_number(m, "nbits", 4), group = hqq_number(m, "group_size", 64),
-                     axis = hqq_number(m, "axis", 1);
+    const json_int_t bits = read_hqq_number(m, "nbits", 4), group = read_hqq_number(m, "group_size", 64),
+                     axis = read_hqq_number(m, "axis", 1);
     const uint64_t n = m->outputs * m->inputs;
     for (size_t i = 0; i < sizeof unread / sizeof *unread;
          i++) /* tensors that repeat information of other tensors' shapes */
@@ -361,7 +361,7 @@ read_hqq(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **sou
         return st;
     const bool blocks = bits == 4 && !f->strided && group % SMALLEST_GROUP == 0 && m->inputs % f->group == 0;
     if (blocks && fits_half(scales, 1) && fits_half(zeros, 1)) {
-        w->type = int4_of(f->group);
+        w->type = get_int4_type(f->group);
         return DOP_OK;
     }
     w->type = DOP_TYPE_f16;
@@ -374,7 +374,7 @@ read_hqq(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **sou
 /* mlx-lm stacks the matrices of all experts in one tensor, "mlp.switch_mlp.up_proj.weight" for "mlp.experts.3.up_proj.weight".
  * Writes its name up to the last dot, and the expert's number; false: `name` is not of an expert. */
 static bool
-of_all_experts(const char *name, char out[300], uint32_t *out_expert)
+split_expert_name(const char *name, char out[300], uint32_t *out_expert)
 {
     static const char mark[] = ".experts.";
     const char *at = strstr(name, mark);
@@ -394,7 +394,7 @@ take_mlx(const matrix *m, const char *part, dop_st_tensor *out)
     const dop_st_tensor *t = dop_st_take_part(m->set, m->name, part);
     char all[300];
     uint32_t expert = 0;
-    if (!t && of_all_experts(m->name, all, &expert) && (t = dop_st_take_part(m->set, all, part)) &&
+    if (!t && split_expert_name(m->name, all, &expert) && (t = dop_st_take_part(m->set, all, part)) &&
         (t->rank != 3 || expert >= t->shape[0]))
         return false;
     if (!t)
@@ -455,7 +455,7 @@ has_mlx(const dop_hf *hf, const dop_st_set *set, const char *name)
     snprintf(other, sizeof other, "%.*sscales", (int)(n - 6), name);
     if (dop_st_find(set, name))
         return dop_st_find(set, other) != NULL;
-    if (!of_all_experts(name, all, &expert))
+    if (!split_expert_name(name, all, &expert))
         return false;
     snprintf(other, sizeof other, "%.280sscales", all);
     return dop_st_find(set, other) != NULL;

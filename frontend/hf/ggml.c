@@ -69,7 +69,7 @@ match_numbered_name(const char *pattern, const char *name, unsigned *out_number,
 
 /* Returns the name in a directory; NULL: unknown tensor, which keeps its name. */
 static const char *
-hf_name(dop_arena *arena, const char *name)
+get_hf_name(dop_arena *arena, const char *name)
 {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         unsigned number;
@@ -85,7 +85,7 @@ hf_name(dop_arena *arena, const char *name)
 
 /* Returns the spelling of a type in a set of tensors: as in safetensors files, or the block type's own name. */
 static const char *
-dtype_of(uint32_t number)
+get_dtype_name(uint32_t number)
 {
     dop_type type;
     if (!dop_type_of_gguf(number, &type))
@@ -114,9 +114,9 @@ list_tensors(const dop_ggml *g, dop_hf *hf, dop_st_set *set)
     for (uint32_t i = 0; i < g->n_tensors; i++) {
         const dop_ggml_tensor *t = &g->tensors[i];
         dop_st_tensor *to = &set->tensors[set->n++];
-        *to = (dop_st_tensor){.name = hf_name(hf->arena, t->name),
+        *to = (dop_st_tensor){.name = get_hf_name(hf->arena, t->name),
                               .file = g->path,
-                              .dtype = dtype_of(t->type),
+                              .dtype = get_dtype_name(t->type),
                               .data = t->data,
                               .bytes = t->bytes};
         if (!to->name)
@@ -135,7 +135,7 @@ list_tensors(const dop_ggml *g, dop_hf *hf, dop_st_set *set)
 
 /* Returns the width of the first feed-forward part of encoder or decoder, from its tensor. */
 static json_int_t
-ffn_of(const dop_st_set *set, const char *part)
+get_ffn_width(const dop_st_set *set, const char *part)
 {
     char name[64];
     snprintf(name, sizeof name, "model.%s.layers.0.fc1.weight", part);
@@ -145,7 +145,7 @@ ffn_of(const dop_st_set *set, const char *part)
 
 /* Returns the sizes as a config.json object, a new reference. */
 static json_t *
-config_of(const dop_ggml *g, const dop_st_set *set)
+make_ggml_config(const dop_ggml *g, const dop_st_set *set)
 {
     const dop_ggml_sizes *s = &g->sizes;
     uint32_t first, languages;
@@ -155,9 +155,9 @@ config_of(const dop_ggml *g, const dop_st_set *set)
                   "vocab_size", (json_int_t)s->vocab, "d_model", (json_int_t)s->text_hidden, "num_mel_bins",
                   (json_int_t)s->bins, "max_source_positions", (json_int_t)s->audio_rows, "max_target_positions",
                   (json_int_t)s->text_rows, "encoder_layers", (json_int_t)s->audio_layers, "encoder_attention_heads",
-                  (json_int_t)s->audio_heads, "encoder_ffn_dim", ffn_of(set, "encoder"), "decoder_layers",
+                  (json_int_t)s->audio_heads, "encoder_ffn_dim", get_ffn_width(set, "encoder"), "decoder_layers",
                   (json_int_t)s->text_layers, "decoder_attention_heads", (json_int_t)s->text_heads, "decoder_ffn_dim",
-                  ffn_of(set, "decoder"), "decoder_start_token_id", (json_int_t)0);
+                  get_ffn_width(set, "decoder"), "decoder_start_token_id", (json_int_t)0);
     if (c && dop_ggml_specials(g, &first, &languages)) {
         json_object_set_new(c, "eos_token_id", json_integer(first));
         json_object_set_new(c, "decoder_start_token_id", json_integer(first + 1));
@@ -185,7 +185,7 @@ dop_import_ggml(const char *path, dop_diag *diag, dop_checkpoint *m)
                         g.sizes.audio_hidden, g.sizes.text_hidden);
     if (st == DOP_OK)
         st = list_tensors(&g, &hf, &set);
-    if (st == DOP_OK && !(hf.root = config_of(&g, &set)))
+    if (st == DOP_OK && !(hf.root = make_ggml_config(&g, &set)))
         st = DOP_NO_MEMORY(diag);
     if (st == DOP_OK)
         st = dop_import_hf_parts(path, NULL, hf.root, &set, diag, m);

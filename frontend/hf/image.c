@@ -10,7 +10,7 @@ enum { MOST = 1 << 24 }; /* largest accepted number; dop_image_processor_check()
 
 /* Reads a number, or the member `edge` of an object; default: `otherwise`. */
 static dop_status
-number_or_edge(const dop_json *j, const char *key, const char *edge, uint32_t otherwise, uint32_t *out)
+read_number_or_edge(const dop_json *j, const char *key, const char *edge, uint32_t otherwise, uint32_t *out)
 {
     dop_json sub;
     if (!json_is_object(dop_json_get(j, key)))
@@ -104,7 +104,7 @@ read_image_tiles(const dop_json *j, dop_image_processor *p)
     switch (p->form) {
     case DOP_IMAGE_TILES:
         st = dop_json_bool_or(j, "do_image_splitting", p->split, &p->split);
-        return st != DOP_OK ? st : number_or_edge(j, "max_image_size", "longest_edge", p->tile, &p->tile);
+        return st != DOP_OK ? st : read_number_or_edge(j, "max_image_size", "longest_edge", p->tile, &p->tile);
     case DOP_IMAGE_CANVAS:
         st = dop_json_bool_or(j, "crop_to_patches", p->split, &p->split);
         if (st == DOP_OK)
@@ -139,9 +139,9 @@ read_switches(const dop_json *j, dop_image_processor *p)
                            "resample is %u; 1 (Lanczos), 2 (bilinear) and 3 (bicubic) are supported", filter);
     p->filter = (dop_filter)filter;
     if (p->crop)
-        DOP_RETURN_IF_ERROR(number_or_edge(j, "crop_size", "height", p->crop_height, &p->crop_height));
+        DOP_RETURN_IF_ERROR(read_number_or_edge(j, "crop_size", "height", p->crop_height, &p->crop_height));
     if (p->crop)
-        DOP_RETURN_IF_ERROR(number_or_edge(j, "crop_size", "width", p->crop_width, &p->crop_width));
+        DOP_RETURN_IF_ERROR(read_number_or_edge(j, "crop_size", "width", p->crop_width, &p->crop_width));
     return DOP_OK;
 }
 
@@ -152,7 +152,7 @@ read_patch(const dop_json *j, uint32_t otherwise, uint32_t *out)
     const json_t *v = dop_json_get(j, "patch_size");
     *out = otherwise;
     if (!json_is_array(v))
-        return number_or_edge(j, "patch_size", "height", otherwise, out);
+        return read_number_or_edge(j, "patch_size", "height", otherwise, out);
     for (size_t i = 0; i < json_array_size(v); i++) {
         const json_int_t n = json_integer_value(json_array_get(v, i));
         if (n < 1 || n > MOST || (i > 0 && n != (json_int_t)*out))

@@ -103,7 +103,7 @@ read_mlx_config(const dop_json *q, dop_hf_quant *out)
 /* Resolves methods that use another one's form. AutoRound's files are packed like GPTQ or AWQ; bitsandbytes' first files only
  * state the number of bits. */
 static dop_status
-real_method(const dop_json *q, const char **io_method)
+resolve_method(const dop_json *q, const char **io_method)
 {
     const char *packing = NULL;
     dop_status st = DOP_OK;
@@ -142,7 +142,7 @@ read_config(dop_hf *hf, const dop_json *q, const char *method)
     uint32_t bits = 0;
     dop_status st = dop_json_str_or(q, "quant_method", method, &method);
     if (st == DOP_OK)
-        st = real_method(q, &method);
+        st = resolve_method(q, &method);
     if (st != DOP_OK)
         return st;
     hf->quant.mxfp4 = st == DOP_OK && strcmp(method, "mxfp4") == 0;

@@ -10,7 +10,7 @@
 #include <string.h>
 
 static dop_status
-size_or(const dop_hf *hf, const dop_size_field *f, uint32_t max, uint32_t *out)
+read_size_or_default(const dop_hf *hf, const dop_size_field *f, uint32_t max, uint32_t *out)
 {
     if (!f->key)
         return DOP_OK;
@@ -204,11 +204,11 @@ dop_hf_read_recurrent(dop_hf *hf)
     DOP_RETURN_IF_ERROR(refuse_mixer_fields(hf));
     DOP_RETURN_IF_ERROR(dop_json_f64_or(&hf->cfg, hf->family->keys->eps, 0, 1, hf->family->eps, &eps));
     s->norm = r->norm ? (dop_norm){.kind = DOP_NORM_RMS, .eps = eps} : (dop_norm){0};
-    DOP_RETURN_IF_ERROR(size_or(hf, &r->taps, DOP_MAX_TAPS, &s->taps));
-    DOP_RETURN_IF_ERROR(size_or(hf, &r->heads, DOP_MAX_HEADS, &s->n_heads));
-    DOP_RETURN_IF_ERROR(size_or(hf, &r->head_dim, DOP_MAX_HEAD_DIM, &s->head_dim));
-    DOP_RETURN_IF_ERROR(size_or(hf, &r->groups, DOP_MAX_HEADS, &s->n_groups));
-    DOP_RETURN_IF_ERROR(size_or(hf, &r->state_dim, DOP_MAX_HEAD_DIM, &s->state_dim));
+    DOP_RETURN_IF_ERROR(read_size_or_default(hf, &r->taps, DOP_MAX_TAPS, &s->taps));
+    DOP_RETURN_IF_ERROR(read_size_or_default(hf, &r->heads, DOP_MAX_HEADS, &s->n_heads));
+    DOP_RETURN_IF_ERROR(read_size_or_default(hf, &r->head_dim, DOP_MAX_HEAD_DIM, &s->head_dim));
+    DOP_RETURN_IF_ERROR(read_size_or_default(hf, &r->groups, DOP_MAX_HEADS, &s->n_groups));
+    DOP_RETURN_IF_ERROR(read_size_or_default(hf, &r->state_dim, DOP_MAX_HEAD_DIM, &s->state_dim));
     if (r->selective)
         DOP_RETURN_IF_ERROR(read_hf_selective(hf, s));
     if (r->small_norms)
@@ -287,7 +287,7 @@ dop_hf_recurs(const dop_hf *hf, const char *layer_type)
 
 /* Finds the recurrent layers if config.json has no layer_types. */
 static dop_status
-default_layers(dop_hf *hf, bool *recurs)
+find_default_recurrent(dop_hf *hf, bool *recurs)
 {
     const dop_hf_recurrent *r = hf->family->recurrent;
     const uint32_t n = hf->model->arch.n_layers;
@@ -451,7 +451,7 @@ dop_hf_settle_mixers(dop_hf *hf)
         for (uint32_t i = 0; i < a->n_layers; i++)
             recurs[i] = dop_hf_recurs(hf, json_string_value(json_array_get(types, i)));
     else if (r)
-        DOP_RETURN_IF_ERROR(default_layers(hf, recurs));
+        DOP_RETURN_IF_ERROR(find_default_recurrent(hf, recurs));
     for (uint32_t i = 0; r && i < a->n_layers; i++) {
         dop_layer *y = &a->layers[i];
         if (recurs[i] && r->pre_norm) {

@@ -259,7 +259,7 @@ read_hf_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_di
 
 /* Returns the number of values of a head that may rotate: all, except in latent attention. */
 static uint32_t
-rope_dim(const dop_attention *t)
+get_rope_dim(const dop_attention *t)
 {
     return t->latent.rank ? t->latent.rotated : t->head_dim;
 }
@@ -272,7 +272,7 @@ get_hf_head_dim(const dop_arch *a, const bool *sliding, bool any, bool slides)
     uint32_t i = 0;
     while (i + 1 < a->n_layers && !any && sliding[i] != slides)
         i++;
-    return rope_dim(&a->layers[i].mixers[0].attn);
+    return get_rope_dim(&a->layers[i].mixers[0].attn);
 }
 
 /* Gemma 3: rotary embedding 0 is for full layers, 1 for sliding layers; other families have one for all layers. */
@@ -327,7 +327,7 @@ dop_hf_ropes(dop_hf *hf, const bool *sliding)
         dop_attention *t = &a->layers[i].mixers[0].attn;
         const uint32_t head = get_hf_head_dim(a, sliding, !two, sliding[i]);
         t->rope = two && sliding[i] ? 1 : 0;
-        if (rope_dim(t) != head)
+        if (get_rope_dim(t) != head)
             st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
                              "%slayer %u has heads of %u values, others of its type have %u: one rotary embedding does "
                              "not fit both",

@@ -31,14 +31,14 @@ read_token_ids(const dop_hf *hf, const dop_json *j, const char *key, uint32_t ma
 
 /* Reads token ids from config.json; the outermost object has precedence over text_config. */
 static dop_status
-config_ids(const dop_hf *hf, const char *key, uint32_t max, int64_t *ids, uint32_t *out_n)
+read_config_ids(const dop_hf *hf, const char *key, uint32_t max, int64_t *ids, uint32_t *out_n)
 {
     return read_token_ids(hf, dop_json_has(&hf->top, key) ? &hf->top : &hf->cfg, key, max, ids, out_n);
 }
 
 /* Reads a sampling limit (top_k and others); -1, as in files of other programs, means no limit. */
 static dop_status
-limit_or(const dop_json *j, const char *key, double otherwise, double *out)
+read_limit_or(const dop_json *j, const char *key, double otherwise, double *out)
 {
     double d;
     const bool none = dop_json_number(dop_json_get(j, key), &d) && d == -1;
@@ -59,8 +59,8 @@ read_sampling(dop_hf *hf, const dop_json *gen)
     DOP_RETURN_IF_ERROR(dop_json_f64_or(gen, "temperature", 0, 100, 1, &m->temperature));
     if (!(json_is_integer(top_k) && json_integer_value(top_k) == -1))
         DOP_RETURN_IF_ERROR(dop_json_u32_or(gen, "top_k", 0, DOP_MAX_VOCAB, 50, &m->top_k));
-    DOP_RETURN_IF_ERROR(limit_or(gen, "top_p", 1, &m->top_p));
-    return limit_or(gen, "min_p", 0, &m->min_p);
+    DOP_RETURN_IF_ERROR(read_limit_or(gen, "top_p", 1, &m->top_p));
+    return read_limit_or(gen, "min_p", 0, &m->min_p);
 }
 
 static dop_status
@@ -71,9 +71,9 @@ read_generation(dop_hf *hf)
     dop_json gen;
     uint32_t n_bos = 0;
     int64_t bos = -1;
-    dop_status st = config_ids(hf, "eos_token_id", DOP_MAX_END_IDS, a->end_ids, &a->n_end_ids);
+    dop_status st = read_config_ids(hf, "eos_token_id", DOP_MAX_END_IDS, a->end_ids, &a->n_end_ids);
     if (st == DOP_OK)
-        st = config_ids(hf, "bos_token_id", 1, &bos, &n_bos);
+        st = read_config_ids(hf, "bos_token_id", 1, &bos, &n_bos);
     const char *path = dop_arena_printf(hf->arena, "%s/generation_config.json", hf->dir);
     if (st == DOP_OK && path && access(path, F_OK) == 0) {
         st = dop_json_decode_file(&(dop_json_how){.path = path}, hf->diag, &root);

@@ -91,7 +91,7 @@ error:
 }
 
 static bool
-image_merge(uint32_t merge)
+is_valid_merge(uint32_t merge)
 {
     return merge >= 1 && merge <= DOP_TOWER_MAX_MERGE;
 }
@@ -106,7 +106,7 @@ read_pool(reader *r, uint32_t patch)
     if (st == DOP_OK)
         st = dop_json_u32_or(&r->vision, "image_size", 1, 1 << 15, 224, &image);
     const uint32_t edge = (uint32_t)lround(sqrt(tokens));
-    if (st == DOP_OK && (edge * edge != tokens || image / patch % edge != 0 || !image_merge(image / patch / edge)))
+    if (st == DOP_OK && (edge * edge != tokens || image / patch % edge != 0 || !is_valid_merge(image / patch / edge)))
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->config->path, "mm_tokens_per_image %u does not divide %u patches",
                            tokens, image / patch);
     v->merge = st == DOP_OK ? image / patch / edge : 1;

@@ -598,7 +598,7 @@ scale_embedding(const dop_hf *hf, const char *name, uint32_t width, double *out)
 
 /* True for a bias of zeros. Quantizers write one for every matrix, even if the model has no bias. */
 static bool
-zero_bias(const dop_hf *hf, const dop_st_tensor *t)
+is_zero_bias(const dop_hf *hf, const dop_st_tensor *t)
 {
     const size_t n = strlen(t->name);
     if (!hf->quant.used || t->rank != 1 || n < 5 || strcmp(t->name + n - 5, ".bias") != 0)
@@ -625,7 +625,7 @@ check_hf_leftovers(const filler *f)
         const dop_st_tensor *t = &f->set.tensors[i];
         if (f->set.taken[i])
             continue;
-        if (zero_bias(hf, t))
+        if (is_zero_bias(hf, t))
             l.excused[DOP_EXCUSE_ZERO_BIAS]++;
         else
             DOP_RETURN_IF_ERROR(dop_leftovers_add(&l, t->name, t->rank, t->file));
@@ -719,7 +719,7 @@ settle_tied(filler *f)
 
 /* A model without output matrix returns hidden states; it is treated as tied. */
 static dop_status
-do_without_head(filler *f)
+use_embedding_as_head(filler *f)
 {
     char note[256];
     if (has_head(f))
@@ -765,7 +765,7 @@ dop_hf_weights(dop_hf *hf)
         return st;
     const dop_tensor_name *embed = dop_find_tensor_name(hf->family->more_names, hf->family->names, DOP_W_embed);
     f.prefix = dop_hf_prefix(has_hf_tensor, &f, embed ? embed->source : "", hf->family->prefix);
-    st = hf->headless && !hf->model->arch.encoder.used ? do_without_head(&f) : settle_tied(&f);
+    st = hf->headless && !hf->model->arch.encoder.used ? use_embedding_as_head(&f) : settle_tied(&f);
     if (hf->family->flags & DOP_FAM_EAGLE)
         dop_hf_eagle_tensors(hf, &f.set, &f.root, &f.inside);
     else if (st == DOP_OK && !hf->headless && !hf->classes && !dop_arch_is_drafter(&hf->model->arch))

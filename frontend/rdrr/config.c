@@ -53,7 +53,7 @@ has_layer(const dop_rdrr_sections *s, const char *type)
 
 /* Returns the family that the Hugging Face importer reads; NULL: none. */
 static const char *
-family_of(const dop_rdrr *r, const dop_rdrr_sections *s)
+get_rdrr_family(const dop_rdrr *r, const dop_rdrr_sections *s)
 {
     const char *type = json_string_value(dop_json_get(&r->top, "modelType"));
     return type && strcmp(type, "gemma4") == 0 ? "gemma4"
@@ -522,7 +522,7 @@ dop_rdrr_config(dop_rdrr *r)
     snprintf(a->family, sizeof a->family, "rdrr");
     r->prefix = dop_hf_prefix(has_rdrr_tensor, r, "embed_tokens.weight", "model.");
     DOP_RETURN_IF_ERROR(dop_rdrr_open_sections(r, &s));
-    r->family = family_of(r, &s);
+    r->family = get_rdrr_family(r, &s);
     DOP_RETURN_IF_ERROR(refuse_rdrr_fields(r, &s));
     DOP_RETURN_IF_ERROR(read_rdrr_sizes(r, &s));
     DOP_RETURN_IF_ERROR(read_rdrr_norms(r, &s));

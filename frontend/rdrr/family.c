@@ -64,7 +64,7 @@ set_layer_types(dop_rdrr *r, const dop_rdrr_sections *s, json_t *config)
 
 /* Creates the rope_parameters object of one rotary embedding. */
 static dop_status
-rope_of(dop_rdrr *r, const dop_rdrr_sections *s, bool local, uint32_t head_dim, json_t **out)
+make_rope_object(dop_rdrr *r, const dop_rdrr_sections *s, bool local, uint32_t head_dim, json_t **out)
 {
     dop_rope rope;
     DOP_RETURN_IF_ERROR(dop_rdrr_read_rope(r, &s->rope, local, head_dim, &rope));
@@ -116,9 +116,9 @@ set_gemma4(dop_rdrr *r, const dop_rdrr_sections *s, json_t *config)
     json_t *full = NULL, *local = NULL;
     set_config_member(r, config, "rope_parameters", json_object());
     json_t *ropes = json_object_get(config, "rope_parameters");
-    DOP_RETURN_IF_ERROR(rope_of(r, s, false, head_dim, &full));
+    DOP_RETURN_IF_ERROR(make_rope_object(r, s, false, head_dim, &full));
     set_config_member(r, ropes, "full_attention", full);
-    DOP_RETURN_IF_ERROR(rope_of(r, s, true, local_dim, &local));
+    DOP_RETURN_IF_ERROR(make_rope_object(r, s, true, local_dim, &local));
     set_config_member(r, ropes, "sliding_attention", local);
     return DOP_OK;
 }
@@ -190,7 +190,7 @@ make_config(dop_rdrr *r, const dop_rdrr_sections *s)
         return set_gemma4(r, s, c);
     json_t *rope = NULL;
     DOP_RETURN_IF_ERROR(set_recurrent(r, s, f->recurrent, c));
-    DOP_RETURN_IF_ERROR(rope_of(r, s, false, t->head_dim, &rope));
+    DOP_RETURN_IF_ERROR(make_rope_object(r, s, false, t->head_dim, &rope));
     set_config_member(r, c, "rope_parameters", rope);
     return DOP_OK;
 }
@@ -245,7 +245,7 @@ check_stated_facts(const dop_rdrr *r, const dop_rdrr_sections *s, const dop_arch
 /* Repacks rows of 4-bit integers with one scale per row as q4_0 blocks. A block is the scale as f16 and 16 bytes; byte i has
  * values i and i + 16. In the source, byte i has values 2i and 2i + 1. */
 static const uint8_t *
-int4_blocks(dop_rdrr *r, const dop_rdrr_tensor *t, const uint8_t *data, const uint8_t *scales)
+repack_int4_blocks(dop_rdrr *r, const dop_rdrr_tensor *t, const uint8_t *data, const uint8_t *scales)
 {
     enum { BLOCK = 32, BYTES = 2 + BLOCK / 2 };
     const uint64_t per_row = t->shape[1] / BLOCK;
@@ -275,7 +275,7 @@ convert_rdrr_tensor(dop_rdrr *r, const dop_rdrr_tensor *t, uint64_t n, const cha
     if (t->scales) {
         DOP_RETURN_IF_ERROR(dop_rdrr_gather(r, &t->scales->tensor, &scales));
         *out_dtype = dop_type_of(DOP_TYPE_q4_0)->name;
-        *out_data = int4_blocks(r, t, data, scales);
+        *out_data = repack_int4_blocks(r, t, data, scales);
     } else {
         float *values = dop_arena_alloc(r->arena, (size_t)n * sizeof *values);
         if (values)

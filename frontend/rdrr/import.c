@@ -40,7 +40,7 @@ fail_rdrr_shape(const dop_rdrr *r, const dop_rdrr_tensor *t, const dop_weight_ne
 
 /* Returns the tensor name of a dense layer after pooling, or of its bias; NULL: another role. */
 static const char *
-dense_name(const dop_rdrr *r, dop_role role)
+get_dense_name(const dop_rdrr *r, dop_role role)
 {
     static const dop_role roles[DOP_MAX_DENSE][2] = {
         {DOP_W_dense1, DOP_W_dense1_bias}, {DOP_W_dense2, DOP_W_dense2_bias}, {DOP_W_dense3, DOP_W_dense3_bias}};
@@ -56,7 +56,7 @@ static dop_status
 find_use(const dop_rdrr *r, const dop_weight_need *need, use *out)
 {
     const dop_tensor_name *n = dop_find_tensor_name(r->more_names, dop_hf_names_common, need->role);
-    const char *dense = dense_name(r, need->role);
+    const char *dense = get_dense_name(r, need->role);
     char name[256];
     if (need->rank == 3)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "a mixture of experts is not supported");
