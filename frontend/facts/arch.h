@@ -593,7 +593,7 @@ typedef struct dop_weight_change {
 /* Weight in a mapped file: a vector, a matrix, or a matrix per expert. The experts' matrices are expert_stride bytes apart in one
  * tensor, or separate tensors (`each`). Use dop_weight_expert() to get a single matrix. */
 typedef struct dop_weight {
-    const char *name; /* canonical name (dop_role below); in the arena */
+    const char *name; /* canonical name, such as "embed" or "L3.q"; in the arena */
     dop_type type;
     uint32_t rank;    /* 1: vector, 2: matrix, 3: a matrix per expert */
     uint32_t experts; /* rank 3: number of experts; otherwise 0 */

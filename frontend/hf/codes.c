@@ -4,8 +4,7 @@
  *   NAME.weight F8_E4M3 [out, in]        NAME.weight_scale_inv (DeepSeek, Qwen) or NAME.weight_scale (compressed-tensors, FBGEMM,
  *                                        modelopt): factor on the codes in both cases
  *   NAME.weight I8 [out, in]             NAME.weight_scale (compressed-tensors, int-quantized)
- *   NAME.weight_packed I32 [out, in / 8 or in / 4]   4-bit or 8-bit values per word, the first in the lowest bits, with the middle
- *   added;
+ *   NAME.weight_packed I32 [out, in / 8 or in / 4]   4-bit or 8-bit values, lowest bits first, with the middle added;
  *                                        NAME.weight_scale, NAME.weight_zero_point [out / 8, groups] (pack-quantized)
  *   NAME.weight or NAME.weight_packed U8 [out, in / 2]   e2m1, the first of two in the low nibble; NAME.weight_scale F8_E4M3
  *                                        [out, in / 16]; scales are multiplied by NAME.weight_scale_2 (modelopt), or divided by
