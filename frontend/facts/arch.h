@@ -37,9 +37,8 @@ typedef enum dop_rope_scaling {
  * sines. */
 typedef struct dop_rope {
     double theta;
-    uint32_t dims; /* rotated values per head: even, at most head_dim */
-    /* proportional scaling: number of values among `dims` that rotate (even); the others have frequency 0 */
-    uint32_t rotated;
+    uint32_t dims;    /* rotated values per head: even, at most head_dim */
+    uint32_t rotated; /* proportional scaling: how many of `dims` rotate (even); the rest has frequency 0 */
     uint32_t first;   /* position offset: row 0 rotates as position `first` */
     bool interleaved; /* rotates pairs (2i, 2i+1) instead of (i, i + dims/2) */
     /* Multimodal RoPE (https://arxiv.org/abs/2409.12191): a row has a time, a picture row and a picture column position.
@@ -56,8 +55,7 @@ typedef struct dop_rope {
     double attention_times;                   /* additional factor on cosines and sines; 0: none */
     double mscale, mscale_all_dim;            /* yarn: DeepSeek's attention factors */
     uint32_t original_ctx;                    /* context length before scaling, in positions */
-    /* length of each factor list: dims / 2 (longrope), or the number of frequency divisors of a GGUF file */
-    uint32_t n_factors;
+    uint32_t n_factors; /* length of each factor list: dims / 2 (longrope), or a GGUF file's number of divisors */
     const double *short_factors, *long_factors;
 } dop_rope;
 
@@ -80,9 +78,8 @@ typedef enum dop_mixer_kind {
  * per row. Another `rotated` values per row carry the key's position. The cache holds only the latent and rotated values. A query
  * head has `plain` values, which a matrix of the head projects to the latent space, and `rotated` values. */
 typedef struct dop_latent {
-    uint32_t rank; /* latent values per row; 0: attention is not latent */
-    /* length of the low-rank query vector; 0: queries are projected from the layer's input */
-    uint32_t q_rank;
+    uint32_t rank;                      /* latent values per row; 0: attention is not latent */
+    uint32_t q_rank;                    /* length of the low-rank query vector; 0: projected from the input */
     uint32_t plain, rotated, value_dim; /* values per head: query without rotation, query with rotation, v */
     dop_norm q_norm, norm;              /* norms of the low-rank query vector and of the latent values */
 } dop_latent;
@@ -91,11 +88,10 @@ typedef struct dop_latent {
  * (ops index_scores and top_positions). The index has several query heads and one key head; its keys have a cache of their
  * own. */
 typedef struct dop_indexer {
-    uint32_t top; /* number of attended positions; 0: all */
-    /* n_heads 0: the layer reuses the positions chosen by the last layer that has index heads */
-    uint32_t n_heads, head_dim;
-    bool interleaved; /* the index rotates pairs (2i, 2i+1), independent of the attention's pairing */
-    dop_norm norm;    /* norm of the index keys */
+    uint32_t top;               /* number of attended positions; 0: all */
+    uint32_t n_heads, head_dim; /* n_heads 0: reuses the positions of the last layer with index heads */
+    bool interleaved;           /* the index rotates pairs (2i, 2i+1), independent of the attention's pairing */
+    dop_norm norm;              /* norm of the index keys */
 } dop_indexer;
 
 typedef struct dop_attention {
@@ -108,12 +104,11 @@ typedef struct dop_attention {
     uint32_t alibi;     /* ALiBi: attribute `alibi` of op attention; 0: none */
     bool alibi_scaled;  /* ALiBi slopes are divided by sqrt(head_dim), as scores are */
     double clip;        /* results of the q, k and v projections are clamped to [-clip, clip]; 0: not clamped */
-    /* q and k norms are applied before the rotation unless norm_after; v_norm is per head */
-    dop_norm q_norm, k_norm, v_norm;
-    bool norm_after; /* q_norm and k_norm are applied after the rotation */
-    bool norm_rows;  /* q_norm and k_norm normalize all heads of a row together instead of each head */
-    bool norm_heads; /* q_norm and k_norm normalize each head, with separate weights per head */
-    dop_norm o_norm; /* norm of the concatenated head results, before the output projection */
+    dop_norm q_norm, k_norm, v_norm; /* q and k: before the rotation unless norm_after; v: per head */
+    bool norm_after;                 /* q_norm and k_norm are applied after the rotation */
+    bool norm_rows;                  /* q_norm and k_norm normalize all heads of a row together instead of each head */
+    bool norm_heads;                 /* q_norm and k_norm normalize each head, with separate weights per head */
+    dop_norm o_norm;                 /* norm of the concatenated head results, before the output projection */
     bool bias_q, bias_k, bias_v, bias_o;
     uint32_t shares;    /* 1 + number of the layer whose keys and values this layer uses; 0: its own */
     bool k_is_v;        /* values are the result of the key projection */
@@ -168,14 +163,12 @@ typedef struct dop_recurrent {
      * channel, and each column of its state has a learned decay rate. each: Kimi's delta rule, with a dt per state column of a
      * head. With either, every column decays separately. */
     bool selective, each;
-    uint32_t dt_rank, gate_rank; /* ranks of the low-rank projections to dt and to the gate; 0: full rank */
-    bool gate_sigmoid;           /* the gate is a sigmoid instead of SiLU */
-    double dt_least;             /* lower bound of dt */
-    double beta_scale;           /* factor on beta of the delta rule; 1: none */
-    /* selective: norms of the dt_rank values that dt is projected from, of B and of C */
-    dop_norm dt_norm, key_norm, query_norm;
-    /* a learned multiple of each head's values is added to its result (skip connection) */
-    bool skip;
+    uint32_t dt_rank, gate_rank;            /* ranks of the low-rank projections to dt and to the gate; 0: full rank */
+    bool gate_sigmoid;                      /* the gate is a sigmoid instead of SiLU */
+    double dt_least;                        /* lower bound of dt */
+    double beta_scale;                      /* factor on beta of the delta rule; 1: none */
+    dop_norm dt_norm, key_norm, query_norm; /* selective: norms of the low-rank dt values, of B and of C */
+    bool skip;              /* skip connection: a learned multiple of each head's values is added to its result */
     bool bias_in, bias_out; /* the input and output projections have a bias */
     bool norm_rows;   /* `norm` normalizes all heads together, after the gate; otherwise each head, before the gate */
     bool norm_groups; /* with norm_rows: `norm` normalizes each of the n_groups groups of heads separately */
@@ -245,10 +238,9 @@ typedef struct dop_experts {
     bool scales_input; /* the weight of the only active expert multiplies the expert's input instead of its result */
     bool bias;         /* the matrices of every expert have biases */
     bool router_bias;
-    bool scaled; /* weights are multiplied by a learned value per expert, after normalization */
-    /* norm of the router's input, from the residual stream; none: the router reads the experts' input */
-    dop_norm router_norm;
-    double router_scale; /* factor on the router's logits; 0: none */
+    bool scaled;          /* weights are multiplied by a learned value per expert, after normalization */
+    dop_norm router_norm; /* norm of the router's input; none: the router reads the experts' input */
+    double router_scale;  /* factor on the router's logits; 0: none */
     dop_norm norm,
         /* DOP_FFN_BOTH: norms of the experts' input and result; no `norm`: they read the dense part's input */
         post_norm;
@@ -335,15 +327,13 @@ typedef struct dop_layer {
     dop_mixer mixers[DOP_MAX_MIXERS];
     dop_ffn ffn;
     dop_side side;
-    bool residual_weights; /* the stream is multiplied by learned values before each result is added */
-    /* with dop_arch.altup: rank of the LAuReL block, a residual block parallel to attention */
-    uint32_t laurel;
-    dop_norm laurel_norm;               /* norm of the LAuReL block's result */
-    dop_norm attn_norm, post_attn_norm; /* norms of the mixers' input and of their result */
-    dop_norm ffn_norm, post_ffn_norm;   /* norms of the feed-forward part's input and result */
-    /* norms of the stream after the mixers' and feed-forward results were added */
-    dop_norm attn_sum_norm, ffn_sum_norm;
-    dop_norm post_input_norm; /* norm of the contribution of the per-layer input (dop_layer_inputs) */
+    bool residual_weights;                /* the stream is multiplied by learned values before each result is added */
+    uint32_t laurel;                      /* with dop_arch.altup: rank of the LAuReL block, parallel to attention */
+    dop_norm laurel_norm;                 /* norm of the LAuReL block's result */
+    dop_norm attn_norm, post_attn_norm;   /* norms of the mixers' input and of their result */
+    dop_norm ffn_norm, post_ffn_norm;     /* norms of the feed-forward part's input and result */
+    dop_norm attn_sum_norm, ffn_sum_norm; /* norms of the stream after each of the two additions */
+    dop_norm post_input_norm;             /* norm of the contribution of the per-layer input (dop_layer_inputs) */
     bool parallel;
     bool control;          /* a control vector is added to the stream after the layer */
     bool scaled;           /* the stream after the layer is multiplied by a learned value */
@@ -544,8 +534,7 @@ typedef struct dop_code_parts {
     dop_type scale_type;                  /* f16, bf16 or f32; none: unsigned e4m3 */
     bool exponents;                       /* scales are E8M0 bytes b: 2^(b - 127) */
     uint32_t tile_rows, tile_cols, tiles; /* size of a tile in rows and columns; tiles per row */
-    /* int4: zero points, eight rows per 32-bit word [rows / 8, tiles]; NULL: every zero point is 8 */
-    const uint8_t *zeros;
+    const uint8_t *zeros;                 /* int4: zero points, 8 rows per word [rows / 8, tiles]; NULL: all 8 */
     uint32_t zero_words;       /* int4: if not 0, `zeros` packs eight tiles per word instead: [rows, zero_words] */
     const uint8_t *zero_bytes; /* int8 zero point per tile, subtracted from signed codes; NULL: zero */
     const uint8_t *order;      /* 32-bit tile number of each column; NULL: column / tile_cols */
@@ -565,8 +554,7 @@ typedef struct dop_int4_parts {
     uint32_t step; /* stored outputs from one row to the next; 0: 1 (adjacent) */
     /* packed integers, eight per word: [inputs, outputs / 8] if by_output, otherwise [inputs / 8, outputs] */
     const uint8_t *words;
-    /* zero points, eight outputs per 32-bit word [groups, outputs / 8]; NULL: every zero point is 8 */
-    const uint8_t *zeros;
+    const uint8_t *zeros;  /* zero points, 8 outputs per word [groups, outputs / 8]; NULL: all 8 */
     const uint8_t *scales; /* [groups, outputs] */
     dop_type scale_type;   /* f16, bf16 or f32; every value fits f16 */
     /* AWQ: a word has eight outputs of one input; integers and zero points are in the order 0 2 4 6 1 3 5 7. False (GPTQ): a word
@@ -615,8 +603,7 @@ typedef struct dop_weight {
     const dop_int4_parts
         *parts; /* quantized matrix in separate parts, instead of data and strides; NULL: none; in the arena */
     uint64_t expert_stride; /* rank 3: bytes between experts */
-    /* nvfp4: f32 factor per matrix on all its values, possibly unaligned; NULL: none. */
-    const uint8_t *factors;
+    const uint8_t *factors; /* nvfp4: f32 factor per matrix, possibly unaligned; NULL: none */
     /* Rank 3: [experts] weights of rank 2, instead of data, strides and parts; in the arena. NULL: one tensor holds all
      * experts. */
     const struct dop_weight *each;
@@ -671,10 +658,8 @@ typedef struct dop_checkpoint {
     char *chat_template;
     char *pair_prompt; /* reranker prompt with the placeholders {query} and {document}; NULL: none */
     char *chat_type;   /* RDRR: template name ("gemma", "llama3", "chatml", "qwen", ...) instead of its text */
-    /* name for the model card: the model's own, otherwise family and size; never a path or part of one */
-    char *name;
-    /* default sampling parameters of the model; temperature < 0: not stated (greedy) */
-    double temperature, top_p, min_p;
+    char *name;        /* name for the model card: stated, or family and size; never a path */
+    double temperature, top_p, min_p; /* default sampling parameters; temperature < 0: not stated (greedy) */
     uint32_t top_k;
     char *note; /* one-line note for the user ("not verified: ..."); NULL: none */
     /* Kernel path of an RDRR manifest: storage types (none: not stated), a name, or a list of dispatches. */
