@@ -12,18 +12,18 @@
 typedef struct lister {
     const dop_checkpoint *m;
     const dop_family *family;
-    const dop_family *converted; /* the family that GGUF files of such models are of */
+    const dop_family *converted; /* family of GGUF files of such models */
     bool is_gguf;                /* the model is a GGUF file */
-    bool hf, gguf;               /* adapters in names of this format fit */
+    bool hf, gguf;               /* adapters with names of this format are supported */
     dop_arena *arena;
     dop_diag *diag;
     dop_adapter_place *places;
     uint32_t n, cap;
 } lister;
 
-/* The order of rows within heads of q and k in files of the given format, by the order that the model's own file has. */
+/* Returns how rows of q and k heads of the given format are ordered, relative to the model's own file. */
 static uint32_t
-order_of(const lister *l, const dop_weight_need *need, bool gguf)
+get_head_row_order(const lister *l, const dop_weight_need *need, bool gguf)
 {
     const dop_attention *t = need->layer >= 0 ? dop_layer_attention(&l->m->arch.layers[need->layer]) : NULL;
     const bool of[] = {(l->family->flags & DOP_FAM_ROPE_PAIRS) != 0, l->converted->gguf_interleaved};
@@ -32,19 +32,19 @@ order_of(const lister *l, const dop_weight_need *need, bool gguf)
     return of[gguf] ? DOP_ADAPTER_PAIRS_IN_FILE : DOP_ADAPTER_HALVES_IN_FILE;
 }
 
-/* Parts whose rows are not rows of the tensor, or not once each. */
+/* True for slices whose rows are not exactly the tensor's rows. */
 static bool
-indirect(dop_slice part)
+is_indirect_slice(dop_slice part)
 {
     return part == DOP_PART_PAIRED || part == DOP_PART_FOURFOLD || part == DOP_PART_KEY || part == DOP_PART_FLAT;
 }
 
 static dop_status
-add_place(lister *l, const dop_adapter_place *p, const char *tensor)
+append_adapter_place(lister *l, const dop_adapter_place *p, const char *tensor)
 {
     if (!tensor || !dop_arena_grow(l->arena, (void **)&l->places, l->n, &l->cap, sizeof *l->places))
         return DOP_NO_MEMORY(l->diag);
-    /* Of rows that name one tensor for one weight, the first counts, as for importers. */
+    /* If several table rows name the same tensor for a weight, the first counts, as for importers. */
     for (uint32_t i = l->n; i-- > 0 && l->places[i].target == p->target;)
         if (l->places[i].first == p->first && l->places[i].expert == p->expert &&
             strcmp(l->places[i].tensor, tensor) == 0)
@@ -55,16 +55,16 @@ add_place(lister *l, const dop_adapter_place *p, const char *tensor)
 }
 
 static dop_status
-add(lister *l, const dop_adapter_place *p, const char *name)
+append_named_place(lister *l, const dop_adapter_place *p, const char *name)
 {
     static const char end[] = ".weight";
     const size_t n = strlen(name), cut = sizeof end - 1;
     if (n <= cut || strcmp(name + n - cut, end) != 0)
         return DOP_OK;
-    return add_place(l, p, dop_arena_printf(l->arena, "%.*s", (int)(n - cut), name));
+    return append_adapter_place(l, p, dop_arena_printf(l->arena, "%.*s", (int)(n - cut), name));
 }
 
-/* Adds the places of latent attention's matrices of keys, turned around, or of values, which lie below each other for each head. */
+/* Adds the places of latent attention's key matrices (transposed) or value matrices, which are stacked by head. */
 static dop_status
 add_heads(lister *l, const dop_weight_need *need, bool keys, uint32_t target, const dop_rows *rows, const char *name)
 {
@@ -76,22 +76,23 @@ add_heads(lister *l, const dop_weight_need *need, bool keys, uint32_t target, co
                                      .start = h * each + (uint32_t)rows->start,
                                      .total = need->experts * each,
                                      .turned = keys};
-        DOP_RETURN_IF_ERROR(add(l, &p, name));
+        DOP_RETURN_IF_ERROR(append_named_place(l, &p, name));
     }
     return DOP_OK;
 }
 
-/* Adds the place of a weight's rows from `own` on, by one row of a table; for each expert, where experts are tensors of their own. */
+/* Adds the place of a weight's rows from `first` on, for one row of a name table; one place per expert if experts are
+ * separate tensors. */
 static dop_status
-add_named(lister *l, const dop_weight_need *need, const dop_tensor_name *n, bool gguf, uint32_t target, uint32_t first,
-          uint32_t *out_own)
+add_table_row_place(lister *l, const dop_weight_need *need, const dop_tensor_name *n, bool gguf, uint32_t target,
+                    uint32_t first, uint32_t *out_own)
 {
     const dop_layer *y = need->layer >= 0 ? &l->m->arch.layers[need->layer] : NULL;
     const dop_rows rows = dop_part_rows(y, n->part, need->rows);
     const uint32_t head = y && dop_layer_attention(y) ? dop_layer_attention(y)->head_dim : 0;
     char name[256], one[272];
     *out_own = rows.own;
-    if (indirect(n->part) || rows.turned || strchr(n->source, '#') || first >= need->rows)
+    if (is_indirect_slice(n->part) || rows.turned || strchr(n->source, '#') || first >= need->rows)
         return DOP_OK;
     if (gguf && need->layer >= 0)
         snprintf(name, sizeof name, "blk.%d.%s", (int)need->layer, n->source);
@@ -109,22 +110,23 @@ add_named(lister *l, const dop_weight_need *need, const dop_tensor_name *n, bool
                            .block = rows.block,
                            .step = rows.block_step,
                            .total = (uint32_t)rows.total,
-                           .order = order_of(l, need, gguf),
+                           .order = get_head_row_order(l, need, gguf),
                            .head = head};
     const bool each = need->rank == 3 && strchr(name, '*') != NULL;
     if (need->rank == 3 && !each)
         p.expert = UINT32_MAX;
     if (!each)
-        return add(l, &p, name);
+        return append_named_place(l, &p, name);
     for (uint32_t e = 0; e < need->experts; e++) {
         dop_expert_name(name, e, one, sizeof one);
         p.expert = e;
-        DOP_RETURN_IF_ERROR(add(l, &p, one));
+        DOP_RETURN_IF_ERROR(append_named_place(l, &p, one));
     }
     return DOP_OK;
 }
 
-/* Adds the places of a weight by one table.  Consecutive rows with one role name parts of the weight below each other. */
+/* Adds the places of a weight for one name table. Consecutive rows with one role name parts of the weight, stacked by
+ * rows. */
 static dop_status
 add_table(lister *l, const dop_weight_need *need, const dop_tensor_name *table, bool gguf, uint32_t target)
 {
@@ -135,13 +137,13 @@ add_table(lister *l, const dop_weight_need *need, const dop_tensor_name *table, 
         const bool below = n != table && n[-1].role == n->role;
         first = below ? first + own : 0;
         if (!(below && own == 0))
-            DOP_RETURN_IF_ERROR(add_named(l, need, n, gguf, target, first, &own));
+            DOP_RETURN_IF_ERROR(add_table_row_place(l, need, n, gguf, target, first, &own));
     }
     return DOP_OK;
 }
 
 static bool
-has_role(const dop_tensor_name *table, dop_role role)
+table_has_role(const dop_tensor_name *table, dop_role role)
 {
     while (table && table->role != DOP_W_none && table->role != role)
         table++;
@@ -149,7 +151,7 @@ has_role(const dop_tensor_name *table, dop_role role)
 }
 
 static dop_status
-visit(void *user, const dop_weight_need *need)
+add_weight_places(void *user, const dop_weight_need *need)
 {
     lister *l = user;
     const dop_family *f = l->family;
@@ -157,21 +159,21 @@ visit(void *user, const dop_weight_need *need)
     if (!w)
         return DOP_OK;
     const uint32_t target = (uint32_t)(w - l->m->weights.items);
-    /* Where the family has names of its own for a role, the common ones are of other families. */
+    /* If the family has its own names for a role, the common names belong to other families. */
     const dop_tensor_name *own = l->converted->more_gguf_names;
     if (l->hf)
         DOP_RETURN_IF_ERROR(
-            add_table(l, need, has_role(f->more_names, need->role) ? f->more_names : f->names, false, target));
+            add_table(l, need, table_has_role(f->more_names, need->role) ? f->more_names : f->names, false, target));
     if (l->gguf && need->layer >= 0)
         DOP_RETURN_IF_ERROR(add_table(l, need, dop_gguf_names_fused, true, target));
     if (l->gguf)
-        DOP_RETURN_IF_ERROR(add_table(l, need, has_role(own, need->role) ? own : dop_gguf_names, true, target));
+        DOP_RETURN_IF_ERROR(add_table(l, need, table_has_role(own, need->role) ? own : dop_gguf_names, true, target));
     return DOP_OK;
 }
 
 /* ---- models that draw --------------------------------------------------------------------------------------------------- */
 
-/* Adds a place under every name that adapters' files have for a matrix. */
+/* Adds a place for every name of a matrix in adapter files. */
 static dop_status
 add_names(lister *l, const dop_adapter_place *p, const char *module)
 {
@@ -180,14 +182,14 @@ add_names(lister *l, const dop_adapter_place *p, const char *module)
     if (!module)
         DOP_RETURN_IF_ERROR(DOP_NO_MEMORY(l->diag));
     for (uint32_t i = 0; i < n; i++)
-        DOP_RETURN_IF_ERROR(add_place(l, p, names[i]));
+        DOP_RETURN_IF_ERROR(append_adapter_place(l, p, names[i]));
     return DOP_OK;
 }
 
-/* Adds the names of a matrix of the first text encoder, which has the place `p`; those of the last layer, which stands behind the rows that
- * count where there are two encoders, lead nowhere. */
+/* Adds the adapter names of a matrix of the first text encoder, which has the place `p`. With two encoders the last layer is
+ * unused, and its names map to nothing. */
 static dop_status
-add_text(lister *l, const dop_adapter_place *p)
+add_text_encoder_names(lister *l, const dop_adapter_place *p)
 {
     const dop_arch *a = &l->m->arch;
     char last[64];
@@ -202,8 +204,8 @@ add_text(lister *l, const dop_adapter_place *p)
                                       a->n_layers, p->tensor + n));
 }
 
-/* Adds the names of a matrix of the U-Net or of the second text encoder.  One matrix of files has values and gates of a feed-forward part
- * below each other. */
+/* Adds the adapter names of a matrix of the U-Net or the second text encoder. In files one matrix has values and gates of a
+ * feed-forward part. */
 static dop_status
 add_drawing(lister *l, uint32_t target)
 {
@@ -222,14 +224,14 @@ add_drawing(lister *l, uint32_t target)
     return add_names(l, &p, dop_arena_printf(l->arena, "%s%.*s", second ? "text_encoder_2." : unet, (int)len, name));
 }
 
-/* Adds what names of models that draw have beside those of their text encoder. */
+/* Adds the adapter names of diffusion models, in addition to those of the text encoder. */
 static dop_status
 add_drawings(lister *l)
 {
     const uint32_t n_text = l->n;
     for (uint32_t i = 0; i < n_text; i++) {
-        const dop_adapter_place p = l->places[i]; /* the list moves as it grows */
-        DOP_RETURN_IF_ERROR(add_text(l, &p));
+        const dop_adapter_place p = l->places[i]; /* the list may move when it grows */
+        DOP_RETURN_IF_ERROR(add_text_encoder_names(l, &p));
     }
     for (uint32_t i = 0; i < l->m->weights.n; i++)
         DOP_RETURN_IF_ERROR(add_drawing(l, i));
@@ -249,8 +251,8 @@ dop_adapter_places(const dop_checkpoint *m, dop_arena *arena, dop_diag *diag, do
         return DOP_FAIL(diag, DOP_E_INTERNAL, "the family %s is unknown", m->arch.family);
     const dop_weight *embed = dop_weights_find(&m->weights, "embed");
     l.is_gguf = embed && strncmp(embed->source, "token_embd.", 11) == 0;
-    /* Converters multiply some families' matrices by facts of the model, and put others' columns in another order: an adapter in names
-     * of the other format would lack that. */
+    /* For some families, converters multiply matrices by facts of the model or reorder columns. Adapters with names of the other
+     * format lack that, so they are not supported. */
     const bool apart = l.family->recurrent && (l.family->recurrent->multipliers || l.family->recurrent->gguf_in_turn);
     l.hf = !apart || !l.is_gguf;
     l.gguf = !apart || l.is_gguf;
@@ -266,7 +268,7 @@ dop_adapter_places(const dop_checkpoint *m, dop_arena *arena, dop_diag *diag, do
                                           .embedding = strcmp(w->name, "embed") == 0};
     }
     dop_status st = DOP_OK;
-    DOP_TRY(dop_arch_each_weight(&m->arch, visit, &l));
+    DOP_TRY(dop_arch_each_weight(&m->arch, add_weight_places, &l));
     if (m->diffusion)
         DOP_TRY(add_drawings(&l));
 error:
@@ -281,10 +283,9 @@ error:
     return st;
 }
 
-/* Rows of a convolution, as files have them with the taps of each channel one after the other, in the order of the weight, which has the
- * channels of each tap; NULL: memory is out. */
+/* Reorders rows of a convolution from [channel][tap], as in files, to [tap][channel], as in the weight; NULL: out of memory. */
 static const float *
-by_tap(const dop_weight *w, const float *from, uint32_t rows, dop_arena *arena)
+reorder_rows_by_tap(const dop_weight *w, const float *from, uint32_t rows, dop_arena *arena)
 {
     const uint32_t channels = w->cols / w->taps;
     float *made = dop_arena_alloc(arena, (size_t)rows * w->cols * sizeof *made);
@@ -294,17 +295,17 @@ by_tap(const dop_weight *w, const float *from, uint32_t rows, dop_arena *arena)
     return made;
 }
 
-/* Adds a part's change to its weight. */
+/* Adds one adapter change to its weight. */
 static dop_status
-change(dop_checkpoint *m, const dop_adapter_part *part, double scale, dop_diag *diag)
+apply_part_change(dop_checkpoint *m, const dop_adapter_part *part, double scale, dop_diag *diag)
 {
     dop_weight *w = &m->weights.items[part->target];
     dop_weight_change *list = dop_arena_alloc(m->arena, (w->n_changes + 1) * sizeof *list);
     const float *a = part->a, *whole = part->whole;
     if (w->taps && a)
-        a = by_tap(w, a, part->rank, m->arena);
+        a = reorder_rows_by_tap(w, a, part->rank, m->arena);
     if (w->taps && whole)
-        whole = by_tap(w, whole, part->n, m->arena);
+        whole = reorder_rows_by_tap(w, whole, part->n, m->arena);
     if (!list || !a != !part->a || !whole != !part->whole)
         return DOP_NO_MEMORY(diag);
     if (w->n_changes)
@@ -330,6 +331,6 @@ dop_checkpoint_merge(dop_checkpoint *m, const char *path, double scale, dop_diag
     DOP_RETURN_IF_ERROR(dop_adapter_places(m, m->arena, diag, &map));
     DOP_RETURN_IF_ERROR(dop_adapter_read(path, &map, m->arena, diag, &adapter));
     for (uint32_t i = 0; i < adapter.n_parts; i++)
-        DOP_RETURN_IF_ERROR(change(m, &adapter.parts[i], scale, diag));
+        DOP_RETURN_IF_ERROR(apply_part_change(m, &adapter.parts[i], scale, diag));
     return DOP_OK;
 }

@@ -22,11 +22,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_NAME = 96 }; /* bytes of a model's name */
+enum { MAX_NAME = 96 }; /* maximum bytes of a model's name */
 
-/* Counts parameters by the shapes that the facts call for, so that a repacked or quantized file gives the same number. */
+/* Counts parameters by the required shapes, so that a repacked or quantized file gives the same number. */
 static dop_status
-count_weight(void *user, const dop_weight_need *need)
+count_parameters(void *user, const dop_weight_need *need)
 {
     uint64_t *n = user;
     *n += (uint64_t)need->rows * (need->rank > 1 ? need->cols : 1) * (need->rank == 3 ? need->experts : 1);
@@ -34,7 +34,7 @@ count_weight(void *user, const dop_weight_need *need)
 }
 
 static bool
-printable(const char *name)
+is_printable_name(const char *name)
 {
     const size_t n = strlen(name);
     size_t i = 0;
@@ -43,15 +43,15 @@ printable(const char *name)
     return i == n && n > 0 && n <= MAX_NAME && dop_utf8_check(name, n) == n;
 }
 
-/* Names a model whose files state no name by its family and size: "gemma3-5M".  The path is never used, because plans do not
- * depend on where a model lies. */
+/* Names a model without stated name by its family and size: "gemma3-5M". The path is never used, because plans do not depend on
+ * it. */
 static dop_status
 name_model(dop_checkpoint *m)
 {
-    if (m->name && printable(m->name))
+    if (m->name && is_printable_name(m->name))
         return DOP_OK;
     uint64_t n = 0;
-    dop_status st = m->diffusion ? DOP_OK : dop_arch_each_weight(&m->arch, count_weight, &n);
+    dop_status st = m->diffusion ? DOP_OK : dop_arch_each_weight(&m->arch, count_parameters, &n);
     for (uint32_t i = 0; m->diffusion && i < m->weights.n; i++)
         n += (uint64_t)m->weights.items[i].rows * m->weights.items[i].cols;
     if (st != DOP_OK)
@@ -69,7 +69,7 @@ name_model(dop_checkpoint *m)
     return m->name ? DOP_OK : DOP_E_NOMEM;
 }
 
-/* Sets dop_weight.gguf of one weight: importance matrices use the names of GGUF files, whatever the model's format is. */
+/* Sets dop_weight.gguf of a weight, because importance matrices use GGUF names for models of any format. */
 static dop_status
 name_tensor(void *user, const dop_weight_need *need)
 {
@@ -89,7 +89,7 @@ static dop_status
 load_directory(const char *path, dop_diag *diag, dop_checkpoint *m)
 {
     char *gguf = NULL;
-    /* A converted model may keep its config.json, but not its safetensors. */
+    /* A converted model's folder may have a config.json but no safetensors. */
     const bool safetensors =
         dop_has_file(path, "model.safetensors") || dop_has_file(path, "model.safetensors.index.json");
     if (dop_has_file(path, "model_index.json") && dop_has_file(path, "unet/config.json"))
@@ -102,7 +102,7 @@ load_directory(const char *path, dop_diag *diag, dop_checkpoint *m)
     return gguf ? dop_import_gguf(gguf, diag, m) : dop_import_hf(path, diag, m);
 }
 
-/* Loads a file, which must be GGUF, GGML of a model of speech, or safetensors of a diffusion model; its first bytes tell. */
+/* Loads a file: GGUF, GGML of a speech model, or safetensors of a diffusion model, recognized by its first bytes. */
 static dop_status
 load_file(const char *path, dop_diag *diag, dop_checkpoint *m)
 {
@@ -166,9 +166,9 @@ dop_checkpoint_add_vision(dop_checkpoint *m, const char *mmproj, dop_diag *diag)
     return dop_checkpoint_note(m, note, diag);
 }
 
-/* Fails where what a drafter of EAGLE-3 reads and drafts is not this model's. */
+/* Fails if an EAGLE-3 drafter's inputs or vocabulary do not match the model. */
 static dop_status
-fits_eagle(const dop_arch *a, const dop_arch *d, const char *path, dop_diag *diag)
+check_eagle_fits(const dop_arch *a, const dop_arch *d, const char *path, dop_diag *diag)
 {
     const dop_eagle *e = &d->layers[0].eagle;
     if (!e->head && e->vocab != a->vocab)
@@ -187,9 +187,9 @@ fits_eagle(const dop_arch *a, const dop_arch *d, const char *path, dop_diag *dia
     return DOP_OK;
 }
 
-/* Fails where the model has not the keys and values that a drafter reads. */
+/* Fails if the model does not have the keys and values that a drafter reads. */
 static dop_status
-fits_reader(const dop_arch *a, const dop_arch *d, const char *path, dop_diag *diag)
+check_reader_fits(const dop_arch *a, const dop_arch *d, const char *path, dop_diag *diag)
 {
     for (uint32_t i = 0; i < d->drafts; i++) {
         const dop_attention *t = dop_layer_attention(&d->layers[i]);
@@ -205,9 +205,9 @@ fits_reader(const dop_arch *a, const dop_arch *d, const char *path, dop_diag *di
     return DOP_OK;
 }
 
-/* Fails where a drafter is not for this model. */
+/* Fails if a drafter does not match the model. */
 static dop_status
-fits(const dop_arch *a, const dop_arch *d, const char *path, dop_diag *diag)
+check_drafter_fits(const dop_arch *a, const dop_arch *d, const char *path, dop_diag *diag)
 {
     if (!dop_arch_is_drafter(d))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
@@ -224,10 +224,10 @@ fits(const dop_arch *a, const dop_arch *d, const char *path, dop_diag *diag)
                            "this drafter is of another model: it knows %u tokens, the model %u", d->vocab, a->vocab);
     if (a->n_ropes + d->n_ropes > DOP_MAX_ROPES)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "too many rotary embeddings");
-    return dop_arch_drafts_by_reading(d) ? fits_reader(a, d, path, diag) : fits_eagle(a, d, path, diag);
+    return dop_arch_drafts_by_reading(d) ? check_reader_fits(a, d, path, diag) : check_eagle_fits(a, d, path, diag);
 }
 
-/* Does the drafter have the model's own matrix, value by value? */
+/* True if the drafter's matrix equals the model's, value by value. */
 static bool
 has_same(const dop_checkpoint *m, const char *name, const dop_weight *w)
 {
@@ -239,8 +239,7 @@ has_same(const dop_checkpoint *m, const char *name, const dop_weight *w)
     return memcmp(own->data, w->data, own->rows * own->row_stride) == 0;
 }
 
-/* Moves the weights of a drafter to a model, whose layers behind the others it becomes, from y on.  A matrix that the model has is not kept
- * twice. */
+/* Moves a drafter's weights to a model, as layers from y on. Skips matrices that the model already has. */
 static dop_status
 move_weights(dop_checkpoint *m, dop_checkpoint *d, dop_layer *y, dop_diag *diag)
 {
@@ -250,7 +249,7 @@ move_weights(dop_checkpoint *m, dop_checkpoint *d, dop_layer *y, dop_diag *diag)
     char own[16];
     const int length = snprintf(own, sizeof own, "L%u.", m->arch.n_layers);
     for (uint32_t i = 0; i < w->n; i++)
-        /* those of the model's own layer that drafts give way */
+        /* the weights of the model's own drafting layer are removed */
         if (strncmp(w->items[i].name, own, (size_t)length) != 0)
             w->items[n++] = w->items[i];
     w->n = n;
@@ -266,16 +265,16 @@ move_weights(dop_checkpoint *m, dop_checkpoint *d, dop_layer *y, dop_diag *diag)
             e->embeds = false;
             continue;
         }
-        one.gguf = one.gguf_fused = NULL; /* what a file says of the model's first layer does not concern the drafter */
+        one.gguf = one.gguf_fused = NULL; /* GGUF names of the model's first layer do not apply to the drafter */
         one.name = dop_arena_printf(m->arena, "L%lu.%s", m->arch.n_layers + layer, role);
         DOP_RETURN_IF_ERROR(one.name ? dop_weights_add(w, &one, m->arena, diag) : DOP_NO_MEMORY(diag));
     }
     return dop_weights_seal(w, diag);
 }
 
-/* Makes a drafter, which fits, the model's layers that draft. */
+/* Makes a matching drafter the model's drafting layers. */
 static dop_status
-adopt(dop_checkpoint *m, dop_checkpoint *d, dop_diag *diag)
+adopt_drafter(dop_checkpoint *m, dop_checkpoint *d, dop_diag *diag)
 {
     dop_arch *a = &m->arch;
     const uint32_t n = a->n_layers, defaults[] = {2, n / 2, n - 3};
@@ -311,9 +310,9 @@ dop_checkpoint_add_drafter(dop_checkpoint *m, const char *path, dop_diag *diag)
     dop_status st = dop_checkpoint_load(path, m->arena, diag, &d);
     if (st != DOP_OK)
         return st;
-    st = fits(&m->arch, &d.arch, path, diag);
+    st = check_drafter_fits(&m->arch, &d.arch, path, diag);
     if (st == DOP_OK)
-        st = adopt(m, &d, diag);
+        st = adopt_drafter(m, &d, diag);
     if (st == DOP_OK && d.note)
         st = dop_checkpoint_note(m, d.note, diag);
     if (st == DOP_OK && own)

@@ -1,11 +1,11 @@
-/* Control vectors that are merged into a model (base/format/control_vector.h): each layer gets the sum of its directions. */
+/* Control vectors merged into a model (base/format/control_vector.h): each layer gets the sum of its directions. */
 #include "base/format/control_vector.h"
 #include "frontend/adapter_places.h"
 #include "frontend/facts/import.h"
 
 #include <stdio.h>
 
-/* Adds scale times a direction to the layer's. */
+/* Adds scale times a direction to the layer's vector. */
 static dop_status
 add_direction(dop_checkpoint *m, const dop_control_direction *d, double scale, dop_diag *diag)
 {

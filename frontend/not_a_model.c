@@ -11,19 +11,19 @@
 bool
 dop_has_file(const char *dir, const char *file)
 {
-    char path[4096]; /* PATH_MAX: the system takes no longer path */
+    char path[4096]; /* PATH_MAX of the system */
     int n = snprintf(path, sizeof path, "%s/%s", dir, file);
     return n > 0 && (size_t)n < sizeof path && access(path, F_OK) == 0;
 }
 
 static bool
-ends(const char *name, const char *with)
+ends_in_text(const char *name, const char *with)
 {
     const size_t n = strlen(name), len = strlen(with);
     return n >= len && strcmp(name + n - len, with) == 0;
 }
 
-/* Is it the second or a later file of a GGUF model in parts, NAME-00002-of-00003.gguf? */
+/* True for the second or a later file of a split GGUF model, NAME-00002-of-00003.gguf. */
 static bool
 is_later_part(const char *name)
 {
@@ -36,31 +36,32 @@ is_later_part(const char *name)
 
 enum { MAX_LISTED = 6 };
 
-/* What a folder without a model contains, for the message. */
+/* Files found in a folder without a model, for the message. */
 typedef struct finds {
-    char *gguf; /* the first one by name */
+    char *gguf; /* the first GGUF file by name */
     uint32_t n_gguf;
     bool mmproj, pickle, safetensors;
 } finds;
 
 static int
-no_dots(const struct dirent *e)
+is_not_hidden(const struct dirent *e)
 {
     return e->d_name[0] != '.';
 }
 
 static dop_status
-look(const char *dir, dop_arena *arena, dop_diag *diag, finds *f, dop_buf *names)
+list_model_files(const char *dir, dop_arena *arena, dop_diag *diag, finds *f, dop_buf *names)
 {
     struct dirent **list = NULL;
-    const int n = scandir(dir, &list, no_dots, alphasort);
+    const int n = scandir(dir, &list, is_not_hidden, alphasort);
     for (int i = 0; i < n; i++) {
         const char *name = list[i]->d_name;
-        f->pickle |= ends(name, ".bin") || ends(name, ".pth") || ends(name, ".pt") || ends(name, ".ckpt");
-        f->safetensors |= ends(name, ".safetensors");
-        if (ends(name, ".gguf") && strstr(name, "mmproj")) {
+        f->pickle |= ends_in_text(name, ".bin") || ends_in_text(name, ".pth") || ends_in_text(name, ".pt") ||
+                     ends_in_text(name, ".ckpt");
+        f->safetensors |= ends_in_text(name, ".safetensors");
+        if (ends_in_text(name, ".gguf") && strstr(name, "mmproj")) {
             f->mmproj = true;
-        } else if (ends(name, ".gguf") && !is_later_part(name)) {
+        } else if (ends_in_text(name, ".gguf") && !is_later_part(name)) {
             if (!f->gguf)
                 f->gguf = dop_arena_printf(arena, "%s/%s", dir, name);
             if (f->n_gguf < MAX_LISTED)
@@ -84,10 +85,10 @@ dop_find_mmproj(const char *model, dop_arena *arena, dop_diag *diag, char **out_
     bool failed = !dir;
     *out_path = NULL;
     *out_n = 0;
-    const int n = dir ? scandir(dir, &list, no_dots, alphasort) : 0;
+    const int n = dir ? scandir(dir, &list, is_not_hidden, alphasort) : 0;
     for (int i = 0; i < n; i++) {
         const char *name = list[i]->d_name;
-        if (ends(name, ".gguf") && strstr(name, "mmproj") && (*out_n)++ == 0) {
+        if (ends_in_text(name, ".gguf") && strstr(name, "mmproj") && (*out_n)++ == 0) {
             *out_path = dop_arena_printf(arena, "%s%s", slash ? dir : "", name);
             failed = !*out_path;
         }
@@ -97,9 +98,9 @@ dop_find_mmproj(const char *model, dop_arena *arena, dop_diag *diag, char **out_
     return failed ? DOP_NO_MEMORY(diag) : DOP_OK;
 }
 
-/* The string under `key` of a JSON file in the folder, in the arena; "?": there is none. */
+/* Returns the string under `key` of a JSON file in the folder, in the arena; "?": none. */
 static const char *
-text_in(const char *dir, const char *file, const char *key, dop_arena *arena)
+read_folder_string(const char *dir, const char *file, const char *key, dop_arena *arena)
 {
     const char *path = dop_arena_printf(arena, "%s/%s", dir, file), *text = NULL;
     json_t *root = NULL;
@@ -116,7 +117,7 @@ dop_look_around(const char *dir, dop_arena *arena, dop_diag *diag, char **out_gg
     finds f = {0};
     dop_buf names = {0};
     *out_gguf = NULL;
-    dop_status st = look(dir, arena, diag, &f, &names);
+    dop_status st = list_model_files(dir, arena, diag, &f, &names);
     if (st != DOP_OK) {
         dop_buf_finish(&names);
         return st;
@@ -131,10 +132,10 @@ dop_look_around(const char *dir, dop_arena *arena, dop_diag *diag, char **out_gg
     if (dop_has_file(dir, "adapter_config.json"))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, dir,
                            "this is a LoRA adapter of %s, not a model: name that model, and this folder with `loras`",
-                           text_in(dir, "adapter_config.json", "base_model_name_or_path", arena));
+                           read_folder_string(dir, "adapter_config.json", "base_model_name_or_path", arena));
     if (dop_has_file(dir, "model_index.json"))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, dir, "this is a diffusion pipeline (%s), which is not supported",
-                           text_in(dir, "model_index.json", "_class_name", arena));
+                           read_folder_string(dir, "model_index.json", "_class_name", arena));
     if (f.mmproj)
         return DOP_FAIL_IN(
             diag, DOP_E_INPUT, dir,

@@ -16,11 +16,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { STATES = 2 * DOP_MAX_MIXERS }; /* most states of a layer: two for each mixer */
+enum { STATES = 2 * DOP_MAX_MIXERS }; /* maximum states per layer: two per mixer */
 
-/* x with every head through the norm of a role, where each head has weights of its own. */
+/* Normalizes each head of x with the head's own weights. */
 static dop_node_id
-head_norms(builder *b, const char *name, dop_role role, dop_node_id x, uint32_t heads, uint32_t dim)
+normalize_each_head(builder *b, const char *name, dop_role role, dop_node_id x, uint32_t heads, uint32_t dim)
 {
     const dop_norm n = dop_arch_norm(b->a, b->layer, role);
     dop_want each = {.shape = {3, {dop_dim_n(1), dop_dim_n(heads), dop_dim_n(dim)}}};
@@ -34,9 +34,9 @@ head_norms(builder *b, const char *name, dop_role role, dop_node_id x, uint32_t 
     return op2(b, DOP_OP_mul, name, plain_norm(b, plain, &n, x), w, NULL, b->act_type);
 }
 
-/* A projection of queries, keys or values, with its values clamped to -clip .. clip. */
+/* Returns a projection to queries, keys or values, clamped to [-clip, clip]. */
 static dop_node_id
-clipped(builder *b, const dop_attention *t, const char *name, dop_node_id x)
+project_clipped(builder *b, const dop_attention *t, const char *name, dop_node_id x)
 {
     char most[16], least[16];
     if (t->clip == 0)
@@ -47,27 +47,27 @@ clipped(builder *b, const dop_attention *t, const char *name, dop_node_id x)
     return op1(b, DOP_OP_at_least, least, x, &(dop_attr){.f = -t->clip}, b->act_type);
 }
 
-/* Queries, keys or values as heads, from their projection y: clamped and normed as the facts say. */
+/* Splits projection y (queries, keys or values) into heads, clamped and normalized according to the facts. */
 static dop_node_id
-heads_of(builder *b, const dop_attention *t, dop_role role, dop_role norm_role, dop_node_id y, uint32_t heads)
+split_into_heads(builder *b, const dop_attention *t, dop_role role, dop_role norm_role, dop_node_id y, uint32_t heads)
 {
     char normed[16], head_name[16];
     const uint32_t dim = role == DOP_W_v ? dop_value_dim(t) : t->head_dim;
     snprintf(normed, sizeof normed, "%sn", dop_role_name(role));
     snprintf(head_name, sizeof head_name, "%sh", dop_role_name(role));
-    y = clipped(b, t, dop_role_name(role), y);
+    y = project_clipped(b, t, dop_role_name(role), y);
     const bool rows = t->norm_rows && norm_role != DOP_W_v_norm;
     if (rows)
         y = norm(b, normed, norm_role, y);
     y = reshape(b, head_name, y, heads, dim);
     if (t->norm_heads && norm_role != DOP_W_v_norm)
-        return head_norms(b, normed, norm_role, y, heads, dim);
+        return normalize_each_head(b, normed, norm_role, y, heads, dim);
     return rows || (t->norm_after && norm_role != DOP_W_v_norm) ? y : norm(b, normed, norm_role, y);
 }
 
-/* The residual stream x plus `scale` times a branch; the node is named x NUMBER AFTER, as %x3a or %x4. */
+/* Returns the residual stream x plus `scale` times a branch. The node is named x NUMBER AFTER, such as %x3a or %x4. */
 static dop_node_id
-residual(builder *b, uint32_t number, const char *after, double scale, dop_node_id x, dop_node_id branch)
+add_to_stream(builder *b, uint32_t number, const char *after, double scale, dop_node_id x, dop_node_id branch)
 {
     char name[24], scaled[32];
     snprintf(name, sizeof name, "x%u%s", number, after);
@@ -77,13 +77,13 @@ residual(builder *b, uint32_t number, const char *after, double scale, dop_node_
         dop_attr by = {.f = scale};
         branch = op1(b, DOP_OP_scale, scaled, branch, &by, b->act_type);
     }
-    /* The stream itself stays f32, because its error would grow with every layer. */
+    /* The stream stays f32, because rounding errors would accumulate over the layers. */
     return op2(b, DOP_OP_add, name, x, branch, NULL, DOP_TYPE_none);
 }
 
-/* Differential attention (arch.h has the reference): the difference of the first and the second half of the heads in row y, normed. */
+/* Differential attention (arch.h): subtracts the second half of the heads of y from the first half, and normalizes. */
 static dop_node_id
-difference(builder *b, const dop_attention *t, dop_node_id y)
+subtract_half_heads(builder *b, const dop_attention *t, dop_node_id y)
 {
     const uint32_t n = dop_result_dim(t);
     const dop_norm each = {.kind = DOP_NORM_RMS, .eps = dop_arch_norm(b->a, b->layer, DOP_W_attn_norm).eps};
@@ -94,10 +94,10 @@ difference(builder *b, const dop_attention *t, dop_node_id y)
     return reshape(b, "attn_dr", plain_norm(b, "attn_dn", &each, y), 0, n);
 }
 
-/* Adds a learned bias of each key to its scores: four equal columns of the bias go behind each key, and four columns that
- * multiply it by 1 / 4, with the scale of attention undone, behind each query. */
+/* Adds a learned bias per key to attention scores: appends four copies of it to each key and four values 1 / (4 * scale) to each
+ * query. The scale of attention thus cancels. */
 static void
-bias_keys(builder *b, const dop_attention *t, dop_node_id values, dop_node_id *q, dop_node_id *k)
+append_key_bias(builder *b, const dop_attention *t, dop_node_id values, dop_node_id *q, dop_node_id *k)
 {
     enum { TIMES = 4 };
     const dop_type act = b->act_type;
@@ -113,9 +113,9 @@ bias_keys(builder *b, const dop_attention *t, dop_node_id values, dop_node_id *q
     *q = op2(b, DOP_OP_concat, "q_biased", *q, one, NULL, act);
 }
 
-/* Queries, keys or values, with what a low-rank projection of the layer's own adds where it has one. */
+/* Returns queries, keys or values, plus the layer's own low-rank projection if it has one. */
 static dop_node_id
-lifted(builder *b, const dop_attention *t, dop_role role, dop_role a, dop_role own, dop_node_id in)
+project_with_adapter(builder *b, const dop_attention *t, dop_role role, dop_role a, dop_role own, dop_node_id in)
 {
     char name[16];
     dop_node_id y = project(b, role, in);
@@ -126,16 +126,17 @@ lifted(builder *b, const dop_attention *t, dop_role role, dop_role a, dop_role o
 }
 
 static dop_node_id
-attention(builder *b, const dop_attention *t, dop_node_id in)
+build_plain_attention(builder *b, const dop_attention *t, dop_node_id in)
 {
-    dop_node_id q = heads_of(b, t, DOP_W_q, DOP_W_q_norm, lifted(b, t, DOP_W_q, DOP_W_q_low_a, DOP_W_q_low_b, in),
-                             t->n_heads),
+    dop_node_id q = split_into_heads(b, t, DOP_W_q, DOP_W_q_norm,
+                                     project_with_adapter(b, t, DOP_W_q, DOP_W_q_low_a, DOP_W_q_low_b, in), t->n_heads),
                 k = 0, v = 0;
     if (!t->shares) {
-        dop_node_id made = lifted(b, t, DOP_W_k, DOP_W_k_low_a, DOP_W_k_low_b, in);
-        k = heads_of(b, t, DOP_W_k, DOP_W_k_norm, made, t->n_kv_heads);
-        v = heads_of(b, t, DOP_W_v, DOP_W_v_norm,
-                     t->k_is_v ? made : lifted(b, t, DOP_W_v, DOP_W_v_low_a, DOP_W_v_low_b, in), t->n_kv_heads);
+        dop_node_id made = project_with_adapter(b, t, DOP_W_k, DOP_W_k_low_a, DOP_W_k_low_b, in);
+        k = split_into_heads(b, t, DOP_W_k, DOP_W_k_norm, made, t->n_kv_heads);
+        v = split_into_heads(b, t, DOP_W_v, DOP_W_v_norm,
+                             t->k_is_v ? made : project_with_adapter(b, t, DOP_W_v, DOP_W_v_low_a, DOP_W_v_low_b, in),
+                             t->n_kv_heads);
     }
     dop_node_id gate = t->gate ? project(b, DOP_W_attn_gate, in) : 0;
     const bool pairs = t->rope >= 0 && b->a->ropes[t->rope].interleaved;
@@ -149,13 +150,14 @@ attention(builder *b, const dop_attention *t, dop_node_id in)
     if (t->tempered)
         q = op2(b, DOP_OP_mul, "qt", q, dop_build_temper(b), NULL, b->act_type);
     if (t->key_bias)
-        bias_keys(b, t, reshape(b, "v_row", v, 0, t->n_kv_heads * t->head_dim), &q, &k);
+        append_key_bias(b, t, reshape(b, "v_row", v, 0, t->n_kv_heads * t->head_dim), &q, &k);
     if (!t->shares && b->opt->encodes) {
         b->caches[b->layer][0] = k;
         b->caches[b->layer][1] = v;
     } else if (!t->shares) {
         b->caches[b->layer][0] =
-            dop_build_cache(b, t, "k", k, t->head_dim + (t->key_bias ? 4 : 0)); /* keys first: nodes have an order */
+            /* keys first: the order of nodes matters */
+            dop_build_cache(b, t, "k", k, t->head_dim + (t->key_bias ? 4 : 0));
         b->caches[b->layer][1] = dop_build_cache(b, t, "v", v, dop_value_dim(t));
     }
     dop_node_id shared[2], *of = t->shares ? shared : b->caches[b->layer];
@@ -169,42 +171,42 @@ attention(builder *b, const dop_attention *t, dop_node_id in)
         y = op2(b, DOP_OP_mul, "attn_g", y, reshape(b, "attn_gh", gate, t->n_heads, 1), NULL, b->act_type);
     y = reshape(b, "attn_r", y, 0, t->n_heads * dop_value_dim(t));
     if (t->differential)
-        y = difference(b, t, y);
+        y = subtract_half_heads(b, t, y);
     if (t->gate && !t->gate_heads)
         y = op2(b, DOP_OP_mul, "attn_g", y, gate, NULL, b->act_type);
     return project(b, DOP_W_o, norm(b, "o_norm", DOP_W_o_norm, y));
 }
 
-/* A projection of a block that layers share, plus the layer's own low-rank projection of `low` (0: none). */
+/* Returns a projection of a shared block, plus the layer's own low-rank projection of `low` (0: none). */
 static dop_node_id
-adapted(builder *b, dop_role role, dop_role own, const char *name, dop_node_id in, dop_node_id low)
+project_shared_block(builder *b, dop_role role, dop_role own, const char *name, dop_node_id in, dop_node_id low)
 {
     dop_node_id y = project(b, role, in);
     return low ? op2(b, DOP_OP_add, name, y, project(b, own, low), NULL, b->act_type) : y;
 }
 
-/* What the block that layers share (arch.h) adds to the input of the layer's mixer. */
+/* Returns the result of a shared block (dop_side), which is added to the input of the layer's mixer. */
 static dop_node_id
-side_part(builder *b, const dop_layer *l, dop_node_id x)
+build_shared_block(builder *b, const dop_layer *l, dop_node_id x)
 {
     set_role(b, "qkv");
     dop_node_id in = op2(b, DOP_OP_concat, "side_in", x, b->first, NULL, DOP_TYPE_none);
-    dop_node_id y = attention(b, &l->mixers[0].attn, norm(b, "side_norm", DOP_W_side_norm, in));
+    dop_node_id y = build_plain_attention(b, &l->mixers[0].attn, norm(b, "side_norm", DOP_W_side_norm, in));
     set_role(b, "side_up");
     y = norm(b, "side_ffn_norm", DOP_W_side_ffn_norm, y);
     dop_node_id low = l->side.rank ? project(b, DOP_W_side_a, y) : 0;
-    dop_node_id gate = adapted(b, DOP_W_side_gate, DOP_W_side_gate_b, "side_gates", y, low);
-    dop_node_id up = adapted(b, DOP_W_side_up, DOP_W_side_up_b, "side_ups", y, low);
+    dop_node_id gate = project_shared_block(b, DOP_W_side_gate, DOP_W_side_gate_b, "side_gates", y, low);
+    dop_node_id up = project_shared_block(b, DOP_W_side_up, DOP_W_side_up_b, "side_ups", y, low);
     y = op2(b, DOP_OP_mul, "side_gated", dop_build_activation(b, l->side.act, "side_act", gate), up, NULL, b->act_type);
     set_role(b, "side_down");
     return project(b, DOP_W_side_out, project(b, DOP_W_side_down, y));
 }
 
 static dop_node_id
-mixer_part(builder *b, const dop_layer *l, dop_node_id x, dop_node_id *out_normed)
+build_mixer_branch(builder *b, const dop_layer *l, dop_node_id x, dop_node_id *out_normed)
 {
     if (l->side.width)
-        x = op2(b, DOP_OP_add, "side", x, side_part(b, l, x), NULL, DOP_TYPE_none);
+        x = op2(b, DOP_OP_add, "side", x, build_shared_block(b, l, x), NULL, DOP_TYPE_none);
     set_role(b, "qkv");
     dop_node_id in = norm(b, "attn_norm", DOP_W_attn_norm, x);
     *out_normed = in;
@@ -216,7 +218,7 @@ mixer_part(builder *b, const dop_layer *l, dop_node_id x, dop_node_id *out_norme
         const bool attends = m->kind == DOP_MIXER_ATTENTION || m->kind == DOP_MIXER_LATENT;
         set_role(b, attends ? "qkv" : "mix_in");
         dop_node_id y = m->kind == DOP_MIXER_LATENT ? dop_build_latent(b, &m->attn, in)
-                        : attends                   ? attention(b, &m->attn, in)
+                        : attends                   ? build_plain_attention(b, &m->attn, in)
                                                     : dop_build_recurrent(b, &m->rec, in);
         y = scaled(b, name, y, m->scale, b->act_type);
         sum = sum ? op2(b, DOP_OP_add, "mixers", sum, y, NULL, b->act_type) : y;
@@ -224,9 +226,9 @@ mixer_part(builder *b, const dop_layer *l, dop_node_id x, dop_node_id *out_norme
     return norm(b, "post_attn_norm", DOP_W_post_attn_norm, sum);
 }
 
-/* A sparse gate: relu(x - (mean + sparsity * standard deviation)), with mean and deviation of the row. */
+/* Returns the sparse gate relu(x - (mean + sparsity * standard deviation)), with mean and deviation of the row. */
 static dop_node_id
-sparse(builder *b, const dop_ffn *f, dop_node_id x)
+build_sparse_gate(builder *b, const dop_ffn *f, dop_node_id x)
 {
     if (f->sparsity == 0)
         return x;
@@ -240,11 +242,11 @@ sparse(builder *b, const dop_ffn *f, dop_node_id x)
 }
 
 static dop_node_id
-dense_part(builder *b, const dop_ffn *f, dop_node_id in)
+build_dense_ffn(builder *b, const dop_ffn *f, dop_node_id in)
 {
     dop_node_id gate = f->gated ? project(b, DOP_W_gate, in) : 0, up = project(b, DOP_W_up, in);
     if (f->gated)
-        gate = sparse(b, f, scaled(b, "gate_by", gate, f->gate_scale, b->act_type));
+        gate = build_sparse_gate(b, f, scaled(b, "gate_by", gate, f->gate_scale, b->act_type));
     dop_node_id y = dop_build_gated(b, f, dop_ffn_experts(f) ? "dense_gated" : "gated", gate, up);
     set_role(b, "ffn_down");
     y = norm(b, "down_norm", DOP_W_down_norm, y);
@@ -253,13 +255,13 @@ dense_part(builder *b, const dop_ffn *f, dop_node_id in)
 }
 
 static dop_node_id
-ffn_part(builder *b, const dop_ffn *f, dop_node_id x)
+build_ffn_branch(builder *b, const dop_ffn *f, dop_node_id x)
 {
     const dop_experts *e = &f->experts;
     set_role(b, "ffn_up");
     dop_node_id in = norm(b, "ffn_norm", DOP_W_ffn_norm, x), by = in, dense = 0, y = 0;
     if (dop_ffn_dense(f))
-        y = dense = dense_part(b, f, in);
+        y = dense = build_dense_ffn(b, f, in);
     if (dop_ffn_experts(f)) {
         set_role(b, "router");
         if (e->router_norm.kind != DOP_NORM_NONE)
@@ -273,9 +275,9 @@ ffn_part(builder *b, const dop_ffn *f, dop_node_id x)
     return norm(b, "post_ffn_norm", DOP_W_post_ffn_norm, y);
 }
 
-/* The branch of layer i that joins the residual stream x with the layer's own per-layer input. */
+/* Builds the branch of layer i that combines the residual stream x with the per-layer input. */
 static dop_node_id
-input_part(builder *b, uint32_t i, dop_node_id x)
+build_input_branch(builder *b, uint32_t i, dop_node_id x)
 {
     const dop_layer *l = &b->a->layers[i];
     const uint32_t n = b->a->inputs.width;
@@ -287,7 +289,7 @@ input_part(builder *b, uint32_t i, dop_node_id x)
     return norm(b, "post_input_norm", DOP_W_post_input_norm, project(b, DOP_W_input_up, y));
 }
 
-/* Layer i of a model with alternating updates: replaces the streams before the layer by those after it. */
+/* Builds layer i with alternating updates: replaces the streams before the layer by those after it. */
 static void
 build_streams_layer(builder *b, uint32_t i, dop_node_id *streams)
 {
@@ -295,13 +297,13 @@ build_streams_layer(builder *b, uint32_t i, dop_node_id *streams)
     const uint32_t active = b->a->altup.active;
     b->layer = (int32_t)i;
     dop_build_predictions(b, streams);
-    dop_node_id normed = 0, x = streams[active], y = mixer_part(b, l, x, &normed);
-    x = residual(b, i, "a", l->residual_scale, x, y);
+    dop_node_id normed = 0, x = streams[active], y = build_mixer_branch(b, l, x, &normed);
+    x = add_to_stream(b, i, "a", l->residual_scale, x, y);
     b->layer = (int32_t)i;
     x = op2(b, DOP_OP_add, "laurel_x", x, dop_build_laurel(b, normed), NULL, DOP_TYPE_none);
     x = scaled(b, "laurel_s", x, sqrt(0.5), DOP_TYPE_none);
-    y = ffn_part(b, &l->ffn, x);
-    x = residual(b, i + 1, "f", l->residual_scale, x, y);
+    y = build_ffn_branch(b, &l->ffn, x);
+    x = add_to_stream(b, i + 1, "f", l->residual_scale, x, y);
     b->layer = (int32_t)i;
     dop_build_corrections(b, streams, x);
     if (!b->inputs)
@@ -309,7 +311,7 @@ build_streams_layer(builder *b, uint32_t i, dop_node_id *streams)
     x = streams[active];
     if (b->a->altup.scales)
         x = op2(b, DOP_OP_mul, "altup_scaled", x, weight(b, DOP_W_altup_scale), NULL, DOP_TYPE_none);
-    y = input_part(b, i, x);
+    y = build_input_branch(b, i, x);
     for (uint32_t k = 1; k < b->a->altup.n; k++) {
         char name[24];
         snprintf(name, sizeof name, "stream%u", k);
@@ -317,16 +319,16 @@ build_streams_layer(builder *b, uint32_t i, dop_node_id *streams)
     }
 }
 
-/* The residual stream times the learned values of a role, where the layer has them. */
+/* Multiplies the residual stream by the learned values of a role, if the layer has them. */
 static dop_node_id
-weighed(builder *b, const dop_layer *l, const char *name, dop_role role, dop_node_id x)
+multiply_stream(builder *b, const dop_layer *l, const char *name, dop_role role, dop_node_id x)
 {
     return l->residual_weights ? op2(b, DOP_OP_mul, name, x, weight(b, role), NULL, DOP_TYPE_none) : x;
 }
 
-/* The residual stream through a norm whose result is f32, as the stream is. */
+/* Normalizes the residual stream with an f32 result. */
 static dop_node_id
-stream_norm(builder *b, const char *name, dop_role role, dop_node_id x)
+normalize_stream(builder *b, const char *name, dop_role role, dop_node_id x)
 {
     dop_build_options opt = *b->opt;
     const dop_build_options *kept = b->opt;
@@ -337,32 +339,33 @@ stream_norm(builder *b, const char *name, dop_role role, dop_node_id x)
     return x;
 }
 
-/* Layer i: the residual stream after it, from the residual stream x before it.  in: what its mixers read, which is x, except in drafters that
- * read more than their stream. */
+/* Builds layer i and returns the residual stream after it. x: the stream before it. in: the mixers' input, which differs from x
+ * only for drafters with additional inputs. */
 static dop_node_id
 build_layer(builder *b, uint32_t i, dop_node_id in, dop_node_id x)
 {
     const dop_layer *l = &b->a->layers[i];
     b->layer = (int32_t)i;
-    dop_node_id before = x, normed = 0, y = l->n_mixers ? mixer_part(b, l, in, &normed) : 0;
+    dop_node_id before = x, normed = 0, y = l->n_mixers ? build_mixer_branch(b, l, in, &normed) : 0;
     if (l->ffn.kind == DOP_FFN_NONE)
-        return residual(b, i + 1, "", l->residual_scale, x, y);
-    x = y ? residual(b, i, "a", l->residual_scale, weighed(b, l, "attn_res", DOP_W_attn_residual, x), y) : x;
+        return add_to_stream(b, i + 1, "", l->residual_scale, x, y);
+    x = y ? add_to_stream(b, i, "a", l->residual_scale, multiply_stream(b, l, "attn_res", DOP_W_attn_residual, x), y)
+          : x;
     b->layer = (int32_t)i;
     if (b->a->cross.rows) {
-        x = residual(b, i, "c", l->residual_scale, x, dop_build_cross(b, l, x));
+        x = add_to_stream(b, i, "c", l->residual_scale, x, dop_build_cross(b, l, x));
         b->layer = (int32_t)i;
     }
-    x = stream_norm(b, "attn_sum_norm", DOP_W_attn_sum_norm, x);
-    y = ffn_part(b, &l->ffn, !l->parallel ? x : l->ffn_norm.kind == DOP_NORM_NONE ? normed : before);
+    x = normalize_stream(b, "attn_sum_norm", DOP_W_attn_sum_norm, x);
+    y = build_ffn_branch(b, &l->ffn, !l->parallel ? x : l->ffn_norm.kind == DOP_NORM_NONE ? normed : before);
     const char *const unscaled = l->scaled ? "u" : "";
-    x = weighed(b, l, "ffn_res", DOP_W_ffn_residual, x);
-    x = residual(b, i + 1, b->inputs ? "f" : unscaled, l->residual_scale, x, y);
+    x = multiply_stream(b, l, "ffn_res", DOP_W_ffn_residual, x);
+    x = add_to_stream(b, i + 1, b->inputs ? "f" : unscaled, l->residual_scale, x, y);
     b->layer = (int32_t)i;
-    x = stream_norm(b, "ffn_sum_norm", DOP_W_ffn_sum_norm, x);
+    x = normalize_stream(b, "ffn_sum_norm", DOP_W_ffn_sum_norm, x);
     b->layer = -1;
     if (b->inputs)
-        x = residual(b, i + 1, unscaled, 1, x, input_part(b, i, x));
+        x = add_to_stream(b, i + 1, unscaled, 1, x, build_input_branch(b, i, x));
     if (!l->scaled)
         return x;
     b->layer = (int32_t)i;
@@ -373,9 +376,9 @@ build_layer(builder *b, uint32_t i, dop_node_id in, dop_node_id x)
     return op2(b, DOP_OP_mul, name, x, scale, NULL, DOP_TYPE_none);
 }
 
-/* The residual stream x behind layer i, plus the control vector that is added there. */
+/* Returns the residual stream x after layer i plus the layer's control vector. */
 static dop_node_id
-controlled(builder *b, uint32_t i, dop_node_id x)
+add_control_vector(builder *b, uint32_t i, dop_node_id x)
 {
     char name[24];
     x = dop_build_controlled(b, i, x);
@@ -389,7 +392,7 @@ controlled(builder *b, uint32_t i, dop_node_id x)
 }
 
 static void
-inputs(builder *b)
+add_step_inputs(builder *b)
 {
     dop_shape ids = {1, {{1, DOP_SYM_T}}};
     b->tok = leaf(b, DOP_OP_input, "tok", "tokens", DOP_TYPE_u32, &ids);
@@ -420,35 +423,35 @@ inputs(builder *b)
 }
 
 static dop_node_id
-embedding(builder *b)
+embed_step_tokens(builder *b)
 {
     set_role(b, "embed");
     const dop_node_id table = b->opt->drafts ? dop_build_draft_embed(b) : (b->embed = weight(b, DOP_W_embed));
-    const dop_attr larger[] = {{.i = 0}, {.i = (int64_t)b->a->vocab + b->g->max_t}}; /* features' rows are zeros */
+    const dop_attr larger[] = {{.i = 0}, {.i = (int64_t)b->a->vocab + b->g->max_t}}; /* rows of features get zeros */
     dop_node_id x = op2(b, DOP_OP_gather, "emb", table, b->tok,
                         b->features || (b->opt->drafts && b->opt->pictures) ? larger : NULL, DOP_TYPE_none);
     if (b->a->embed_width)
         x = op2(b, DOP_OP_matmul, "emb_in", x, weight(b, DOP_W_embed_in), NULL, DOP_TYPE_none);
     x = dop_build_features_of(b, scaled(b, "emb_s", x, b->a->embed_scale, DOP_TYPE_none));
     if (!b->a->encoder.norm_sum)
-        x = stream_norm(b, "emb_n", DOP_W_embed_norm, x);
+        x = normalize_stream(b, "emb_n", DOP_W_embed_norm, x);
     if (b->a->learned_positions) {
         dop_node_id p = op2(b, DOP_OP_gather, "pos_emb", weight(b, DOP_W_pos_embed), b->pos, NULL, DOP_TYPE_none);
         x = op2(b, DOP_OP_add, "emb_p", x, p, NULL, DOP_TYPE_none);
     }
     x = dop_build_types(b, x);
-    return b->a->encoder.norm_sum ? stream_norm(b, "emb_n", DOP_W_embed_norm, x) : x;
+    return b->a->encoder.norm_sum ? normalize_stream(b, "emb_n", DOP_W_embed_norm, x) : x;
 }
 
-/* Per-layer inputs of all layers side by side, from the embedding x and a table by token; 0: the model has none. */
+/* Returns the concatenated per-layer inputs of all layers, from the embedding x and a table by token; 0: none. */
 static dop_node_id
-layer_inputs(builder *b, dop_node_id x)
+build_layer_inputs(builder *b, dop_node_id x)
 {
     const dop_layer_inputs *p = &b->a->inputs;
     if (p->width == 0)
         return 0;
     set_role(b, "inputs");
-    /* A token past the table reads zeros. */
+    /* A token past the table gets zeros. */
     const dop_attr larger[] = {{.i = 0}, {.i = (int64_t)b->a->vocab + (b->features ? b->g->max_t : 0)}};
     dop_node_id own = op2(b, DOP_OP_gather, "input_emb", weight(b, DOP_W_input_embed), b->tok,
                           p->vocab < b->a->vocab || b->features ? larger : NULL, DOP_TYPE_none);
@@ -461,7 +464,7 @@ layer_inputs(builder *b, dop_node_id x)
 }
 
 static dop_node_id
-logits(builder *b, dop_node_id x)
+build_logits(builder *b, dop_node_id x)
 {
     const dop_arch *a = b->a;
     if (a->embed_width)
@@ -479,10 +482,10 @@ logits(builder *b, dop_node_id x)
     return x;
 }
 
-/* Sets the outputs of the graph: the value x that the step gives, its arg-max (list: by the ids of a list; 0: none), the hidden states that
- * it sends (0: none), and states. */
+/* Sets the graph's outputs: result x, its arg-max (mapped through `list` of ids; 0: not mapped), hidden states for the drafter
+ * (0: none), and states. */
 static void
-outputs(builder *b, dop_node_id x, dop_node_id list, dop_node_id sent)
+set_graph_outputs(builder *b, dop_node_id x, dop_node_id list, dop_node_id sent)
 {
     dop_node_id outs[3] = {x};
     uint32_t n = 1;
@@ -496,9 +499,9 @@ outputs(builder *b, dop_node_id x, dop_node_id list, dop_node_id sent)
         b->status = dop_graph_output(b->g, b->states[i], b->diag);
 }
 
-/* The head: logits and their arg-max, or hidden states, from the residual stream.  Sets the outputs of the graph. */
+/* Builds the head: logits and arg-max, or hidden states, from the residual stream. Sets the graph's outputs. */
 static void
-head(builder *b, dop_node_id x)
+build_head(builder *b, dop_node_id x)
 {
     set_role(b, DOP_ROLE_HEAD);
     const bool one = b->opt->phase == DOP_PHASE_PREFILL || (b->opt->phase == DOP_PHASE_DECODE && b->opt->invariant);
@@ -512,15 +515,15 @@ head(builder *b, dop_node_id x)
         x = op1(b, DOP_OP_last_row, "last", x, NULL, DOP_TYPE_none);
     if (b->opt->encodes)
         x = dop_build_dense(b, x);
-    x = b->opt->embeds || b->opt->encodes ? op1(b, DOP_OP_cast, "hidden", x, NULL, DOP_TYPE_f32) : logits(b, x);
+    x = b->opt->embeds || b->opt->encodes ? op1(b, DOP_OP_cast, "hidden", x, NULL, DOP_TYPE_f32) : build_logits(b, x);
     if (one && b->opt->invariant)
         x = op1(b, DOP_OP_last_row, "last", x, NULL, DOP_TYPE_none);
-    outputs(b, x, 0, sent);
+    set_graph_outputs(b, x, 0, sent);
 }
 
-/* The layers that draft (dop_sharer) and their head, from the embedding x of the next tokens and the hidden states h. */
+/* Builds a dop_sharer drafter and its head. x: embedding of the next tokens; h: hidden states. */
 static void
-draft_by_reading(builder *b, dop_node_id x, dop_node_id h)
+build_reading_drafter(builder *b, dop_node_id x, dop_node_id h)
 {
     const uint32_t n = b->a->n_layers, last = n + b->a->drafts - 1;
     b->layer = (int32_t)n;
@@ -535,18 +538,18 @@ draft_by_reading(builder *b, dop_node_id x, dop_node_id h)
     const dop_node_id sent = op2(b, DOP_OP_matmul, "draft_hidden", x, weight(b, DOP_W_draft_out), NULL, DOP_TYPE_none),
                       w = weight(b, DOP_W_draft_head);
     b->layer = -1;
-    outputs(b, dop_build_output(b, x, w), 0, sent);
+    set_graph_outputs(b, dop_build_output(b, x, w), 0, sent);
 }
 
-/* The layer that drafts (dop_arch.drafts) and its head, from the embedding x of the next tokens. */
+/* Builds the drafting layer (dop_arch.drafts) and its head. x: embedding of the next tokens. */
 static void
-draft(builder *b, dop_node_id x)
+build_drafting_layer(builder *b, dop_node_id x)
 {
     const dop_shape rows = {2, {{1, DOP_SYM_T}, dop_dim_n(b->a->hidden)}};
     const dop_eagle *eagle = &b->a->layers[b->a->n_layers].eagle;
     dop_node_id h = leaf(b, DOP_OP_received, "hidden", "hidden", DOP_TYPE_f32, &rows);
     if (dop_arch_drafts_by_reading(b->a)) {
-        draft_by_reading(b, x, h);
+        build_reading_drafter(b, x, h);
         return;
     }
     b->layer = (int32_t)b->a->n_layers;
@@ -569,12 +572,12 @@ draft(builder *b, dop_node_id x)
     if (!b->opt->mixed)
         last = op1(b, DOP_OP_last_row, "last", last, NULL, DOP_TYPE_none);
     if (!eagle->vocab) {
-        outputs(b, logits(b, last), 0, sent);
+        set_graph_outputs(b, build_logits(b, last), 0, sent);
         return;
     }
     dop_node_id list = 0;
     x = dop_build_draft_logits(b, last, &list);
-    outputs(b, x, list, sent);
+    set_graph_outputs(b, x, list, sent);
 }
 
 dop_status
@@ -618,17 +621,17 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
     out_graph->stays = opt->drafts && dop_arch_drafts_by_reading(b.a);
     if (opt->encodes || opt->drafts)
         out_graph->name = opt->encodes ? "encode" : "draft";
-    inputs(&b);
+    add_step_inputs(&b);
     dop_build_picture_inputs(&b);
     dop_build_encode_inputs(&b);
     dop_build_adapter_factors(&b);
-    dop_node_id x = embedding(&b);
+    dop_node_id x = embed_step_tokens(&b);
     if (opt->drafts) {
-        draft(&b, x);
+        build_drafting_layer(&b, x);
         return b.status;
     }
     b.first = x;
-    b.inputs = layer_inputs(&b, x);
+    b.inputs = build_layer_inputs(&b, x);
     dop_node_id streams[DOP_MAX_STREAMS];
     if (m->arch.altup.n)
         dop_build_streams(&b, x, streams);
@@ -637,11 +640,11 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
         if (m->arch.altup.n)
             build_streams_layer(&b, i, streams);
         else
-            x = controlled(&b, i, dop_build_deep(&b, i, build_layer(&b, i, x, x)));
+            x = add_control_vector(&b, i, dop_build_deep(&b, i, build_layer(&b, i, x, x)));
         dop_build_tap(&b, i + 1, x);
     }
     if (m->arch.altup.n)
         x = dop_build_one_stream(&b, streams);
-    head(&b, x);
+    build_head(&b, x);
     return b.status;
 }

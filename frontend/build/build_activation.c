@@ -1,4 +1,4 @@
-/* Activation functions: most are one op, quick GELU is several. */
+/* Activation functions: one op each, except compositions such as quick GELU. */
 #include "frontend/build/build_activation.h"
 #include "frontend/build/builder.h"
 
@@ -19,14 +19,14 @@ dop_build_activation(builder *b, dop_act_kind kind, const char *name, dop_node_i
     }
     const uint32_t n = dop_op_of(activations[kind])->src_min;
     dop_node_id srcs[4] = {x};
-    for (uint32_t i = 1; i < n; i++) /* learned values */
+    for (uint32_t i = 1; i < n; i++) /* the learned values */
         srcs[i] = weight(b, (dop_role)(DOP_W_act_alpha_p + i - 1));
     return add_node(b, activations[kind], name, srcs, n, NULL, &(dop_want){.type = b->act_type});
 }
 
-/* The clamped gated activation; arch.h has the formula. */
+/* Returns the clamped gated activation; activations.def has the formula. */
 static dop_node_id
-clamped(builder *b, dop_node_id gate, dop_node_id up)
+build_clamped_gate(builder *b, dop_node_id gate, dop_node_id up)
 {
     const dop_attr limit = {.f = 7}, below = {.f = -7}, by = {.f = 1.702}, one = {.f = 1};
     const dop_type t = b->act_type;
@@ -43,7 +43,7 @@ dop_build_gated(builder *b, const dop_ffn *f, const char *name, dop_node_id gate
     char act[24];
     snprintf(act, sizeof act, "%s_a", name);
     if (f->act == DOP_ACT_CLAMPED && gate)
-        return clamped(b, gate, up);
+        return build_clamped_gate(b, gate, up);
     if (!gate)
         return dop_build_activation(b, f->act, strcmp(name, "gated") == 0 ? "act" : act, up);
     gate = dop_build_activation(b, f->act, strcmp(name, "gated") == 0 ? "act" : act, gate);

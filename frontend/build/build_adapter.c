@@ -1,7 +1,7 @@
-/* Room for adapters that come at run time.  The matrices A of all adapters lie below each other in one matrix, those of B beside each
- * other in another, so that a product gains two products of low rank.  Between the two each row's values are multiplied by the factors
- * of its sequence: 0 for the ranks of adapters that it does not use.  In steps of few rows the second product reads only the ranks of the
- * row's own adapters. */
+/* Adapters added at run time. An adapted product gains two low-rank products: the A matrices of all adapters form one matrix
+ * (concatenated rows), and so do the B matrices (concatenated columns). Between the two, a row's values are multiplied by its
+ * sequence's factors: 0 for ranks of unused adapters. In steps of few rows the second product reads only the ranks of the row's
+ * own adapters. */
 #include "frontend/build/build_adapter.h"
 #include "frontend/build/builder.h"
 
@@ -23,9 +23,9 @@ dop_build_adapter_factors(builder *b)
     b->adapters = b->opt->chosen ? slice(b, "lora_n", both, ranks, uses) : 0;
 }
 
-/* A matrix of the adapters of the weight w: A [ranks, cols] or B [rows, ranks]. */
+/* Adds an adapter matrix of weight w: A [ranks, cols] or B [rows, ranks]. */
 static dop_node_id
-matrix(builder *b, dop_node_id w, dop_origin_kind kind)
+add_adapter_matrix(builder *b, dop_node_id w, dop_origin_kind kind)
 {
     char name[64], node_name[72];
     if (b->status != DOP_OK)
@@ -39,10 +39,10 @@ matrix(builder *b, dop_node_id w, dop_origin_kind kind)
     return comes_from(b, leaf(b, DOP_OP_weight, node_name, name, DOP_TYPE_f16, &shape), kind, n->origin.index);
 }
 
-/* The product of low values [T, ranks] with a matrix [rows, ranks]: in steps of few rows with the ranks of the row's own adapters, of which
- * only the first `used` are not zeros; 0: all may be. */
+/* Multiplies low [T, ranks] by a matrix [rows, ranks]. In steps of few rows it reads only the ranks of the row's own adapters.
+ * used: number of leading ranks that may be nonzero; 0: all. */
 static dop_node_id
-wide(builder *b, const char *name, dop_node_id low, dop_node_id w, uint32_t used)
+multiply_by_used_ranks(builder *b, const char *name, dop_node_id low, dop_node_id w, uint32_t used)
 {
     const dop_node_id srcs[] = {low, w, b->adapters};
     const dop_attr attrs[] = {{.i = b->opt->rank}, {.i = used < b->opt->rank ? used : 0}};
@@ -59,11 +59,11 @@ dop_build_adapted(builder *b, dop_role role, dop_node_id w, dop_node_id x, dop_n
     if (!b->factors || dop_node_at(b->g, w)->shape.rank != 2 || dop_node_at(b->g, w)->origin.kind != DOP_FROM_WEIGHT)
         return y;
     snprintf(name, sizeof name, "%s_la", dop_role_name(role));
-    dop_node_id low = op2(b, DOP_OP_matmul, name, x, matrix(b, w, DOP_FROM_LORA_A), NULL, DOP_TYPE_none);
+    dop_node_id low = op2(b, DOP_OP_matmul, name, x, add_adapter_matrix(b, w, DOP_FROM_LORA_A), NULL, DOP_TYPE_none);
     snprintf(name, sizeof name, "%s_lf", dop_role_name(role));
     low = op2(b, DOP_OP_mul, name, low, b->factors, NULL, DOP_TYPE_none);
     snprintf(name, sizeof name, "%s_lb", dop_role_name(role));
-    low = wide(b, name, low, matrix(b, w, DOP_FROM_LORA_B), 0);
+    low = multiply_by_used_ranks(b, name, low, add_adapter_matrix(b, w, DOP_FROM_LORA_B), 0);
     snprintf(name, sizeof name, "%s_l", dop_role_name(role));
     return op2(b, DOP_OP_add, name, y, low, NULL, dop_node_at(b->g, y)->type);
 }
@@ -79,7 +79,8 @@ dop_build_controlled(builder *b, uint32_t i, dop_node_id x)
     snprintf(node_name, sizeof node_name, "w.L%u.controls", i);
     const dop_node_id w =
         comes_from(b, leaf(b, DOP_OP_weight, node_name, node_name + 2, DOP_TYPE_f16, &shape), DOP_FROM_CONTROL, i);
-    const dop_node_id y = wide(b, "controls", b->factors, w, 2); /* a direction and what 16 bits leave of it */
+    /* two ranks: a direction rounded to 16 bits, and the rounding error */
+    const dop_node_id y = multiply_by_used_ranks(b, "controls", b->factors, w, 2);
     b->layer = -1;
     snprintf(name, sizeof name, "x%ul", i + 1);
     return op2(b, DOP_OP_add, name, x, y, NULL, dop_node_at(b->g, x)->type);

@@ -1,4 +1,4 @@
-/* What every kind of attention is made of: rotation by position, caches, and the op itself. */
+/* Common parts of all kinds of attention: RoPE, caches, and the op itself. */
 #include "frontend/build/build_attention.h"
 #include "frontend/build/builder.h"
 #include "ir/graph/dims.h"
@@ -17,11 +17,11 @@ dop_build_rotated(builder *b, const dop_attention *t, const char *name, bool int
     return add_node(b, DOP_OP_rope, name, srcs, b->places[t->rope] ? 6 : 3, attrs, &want);
 }
 
-/* Positions of a layer's cache: all of the context, or a ring where attention sees only the last positions.  The ring has space for the
- * positions that a row sees, for the rows that a step adds, and for some that may be dropped again; it is a multiple of 16, because
- * matrix units read 16 contiguous positions. */
+/* Returns the number of positions in a layer's cache: the context, or a ring buffer if attention has a window. The ring holds the
+ * window, the rows added by a step, and rows that may be dropped again. Its size is a multiple of 16, because matrix units read
+ * 16 contiguous positions. */
 static dop_dim
-cache_rows(const builder *b, const dop_attention *t)
+get_cache_rows(const builder *b, const dop_attention *t)
 {
     enum { DROPPED = 64, TILE = 16 };
     const uint32_t sees = t->chunk && (!t->window || t->chunk < t->window) ? t->chunk : t->window;
@@ -31,12 +31,12 @@ cache_rows(const builder *b, const dop_attention *t)
     return (dop_dim){(uint32_t)rows, DOP_SYM_R};
 }
 
-/* The cache of a role that a layer keeps, as it was before the step. */
+/* Returns the cache of a layer and role, as it was before the step. */
 static dop_node_id
-kept_cache(builder *b, int32_t layer, const dop_attention *t, const char *role, uint32_t dim)
+add_kept_cache(builder *b, int32_t layer, const dop_attention *t, const char *role, uint32_t dim)
 {
     char name[48], node_name[64];
-    dop_shape shape = {4, {{1, DOP_SYM_Q}, cache_rows(b, t), dop_dim_n(t->n_kv_heads), dop_dim_n(dim)}};
+    dop_shape shape = {4, {{1, DOP_SYM_Q}, get_cache_rows(b, t), dop_dim_n(t->n_kv_heads), dop_dim_n(dim)}};
     snprintf(name, sizeof name, "L%d.%s", (int)layer, role);
     snprintf(node_name, sizeof node_name, "s.%s", name);
     dop_type type = strcmp(role, "v") == 0 && b->opt->v_type != DOP_TYPE_none ? b->opt->v_type : b->opt->kv_type;
@@ -49,12 +49,12 @@ kept_cache(builder *b, int32_t layer, const dop_attention *t, const char *role, 
     return leaf(b, DOP_OP_state, node_name, name, type, &shape);
 }
 
-/* Appends x to a cache of the layer.  The cache after the step becomes an output of the graph. */
+/* Appends x to a cache of the layer. The result becomes an output of the graph. */
 dop_node_id
 dop_build_cache(builder *b, const dop_attention *t, const char *role, dop_node_id x, uint32_t dim)
 {
     char name[48];
-    const dop_node_id old = kept_cache(b, b->layer, t, role, dim);
+    const dop_node_id old = add_kept_cache(b, b->layer, t, role, dim);
     snprintf(name, sizeof name, "%s_cache", role);
     dop_node_id id = add_node(b, DOP_OP_state_write, name, (dop_node_id[]){old, x, b->pos, b->seq}, 4, NULL, NULL);
     b->states[b->n_states++] = id;
@@ -65,16 +65,16 @@ void
 dop_build_shared_caches(builder *b, const dop_attention *t, dop_node_id out[2])
 {
     dop_node_id *of = b->caches[t->shares - 1];
-    if (!of[0]) { /* a layer of another program */
+    if (!of[0]) { /* the layer belongs to another program */
         const int32_t layer = (int32_t)t->shares - 1;
-        of[0] = kept_cache(b, layer, t, "k", t->head_dim);
-        of[1] = kept_cache(b, layer, t, "v", dop_value_dim(t));
+        of[0] = add_kept_cache(b, layer, t, "k", t->head_dim);
+        of[1] = add_kept_cache(b, layer, t, "v", dop_value_dim(t));
     }
     out[0] = of[0];
     out[1] = of[1];
 }
 
-/* The temperature of each row, which its queries are multiplied by, [T,1,1]. */
+/* Returns the temperature of each row, a factor on its queries, [T,1,1]. */
 dop_node_id
 dop_build_temper(builder *b)
 {
@@ -94,7 +94,7 @@ dop_build_attention(builder *b, const dop_attention *t, dop_node_id q, dop_node_
         srcs[n_srcs++] = blocks ? b->picture_lasts : b->lasts;
     if (chosen)
         srcs[n_srcs++] = chosen;
-    /* A window or a chunk that holds all positions of this cache is treated as none. */
+    /* A window or chunk as long as the cache is ignored. */
     const uint32_t window = t->window < b->opt->max_s ? t->window : 0, chunk = t->chunk < b->opt->max_s ? t->chunk : 0;
     const attention_attrs how = {.scale = t->scale,
                                  .cap = t->softcap,

@@ -1,4 +1,4 @@
-/* Cross-attention in a decoder's graph: each layer attends to rows of an encoder, whose keys and values are states. */
+/* Cross-attention in a decoder's graph: layers attend to encoder rows, whose keys and values are states. */
 #include "frontend/build/build_cross.h"
 #include "frontend/build/builder.h"
 

@@ -1,11 +1,11 @@
-/* What only layers that draft have: an output over a part of the vocabulary; and of drafters that read several residual streams of the model
- * (dop_eagle, EAGLE-3) what steps send them, and their embedding and head. */
+/* Parts for drafting layers: logits over part of the vocabulary; for EAGLE-3 drafters (dop_eagle) also the collection of the
+ * model's residual streams, their embedding and their head. */
 #include "frontend/build/build_draft.h"
 #include "frontend/build/builder.h"
 
-/* The model's drafter; NULL: it has none. */
+/* Returns the model's EAGLE drafter; NULL: none. */
 static const dop_eagle *
-eagle_of(const dop_arch *a)
+get_eagle(const dop_arch *a)
 {
     return a->drafts && a->layers[a->n_layers].eagle.vocab ? &a->layers[a->n_layers].eagle : NULL;
 }
@@ -13,15 +13,15 @@ eagle_of(const dop_arch *a)
 void
 dop_build_tap(builder *b, uint32_t i, dop_node_id x)
 {
-    const dop_eagle *e = b->opt->sends ? eagle_of(b->a) : NULL;
+    const dop_eagle *e = b->opt->sends ? get_eagle(b->a) : NULL;
     for (uint32_t k = 0; e && k < e->n; k++)
         if (e->from[k] == i)
             b->joined[k] = x;
 }
 
-/* The streams side by side, [T, n * hidden], f32 as they are: values of a stream may exceed what f16 holds. */
+/* Concatenates the streams, [T, n * hidden], in f32 because values of a stream may exceed the range of f16. */
 static dop_node_id
-side_by_side(builder *b, const dop_eagle *e)
+concat_joined_streams(builder *b, const dop_eagle *e)
 {
     dop_node_id x = b->joined[0];
     for (uint32_t k = 1; k < e->n; k++) {
@@ -35,12 +35,12 @@ side_by_side(builder *b, const dop_eagle *e)
 dop_node_id
 dop_build_joined(builder *b, dop_node_id x)
 {
-    const dop_eagle *e = eagle_of(b->a);
+    const dop_eagle *e = get_eagle(b->a);
     if (!e)
         return x;
     b->layer = (int32_t)b->a->n_layers;
     set_role(b, "draft_join");
-    x = side_by_side(b, e);
+    x = concat_joined_streams(b, e);
     if (e->each_norm.kind != DOP_NORM_NONE) {
         x = plain_norm(b, "join_eu", &e->each_norm, reshape(b, "join_h", x, e->n, b->a->hidden));
         x = reshape(b, "join_r", x, 0, e->n * b->a->hidden);
@@ -56,7 +56,7 @@ dop_build_joined(builder *b, dop_node_id x)
 dop_node_id
 dop_build_draft_embed(builder *b)
 {
-    const dop_eagle *e = eagle_of(b->a);
+    const dop_eagle *e = get_eagle(b->a);
     if (!e || !e->embeds)
         return b->embed = weight(b, DOP_W_embed);
     b->layer = (int32_t)b->a->n_layers;
@@ -68,7 +68,7 @@ dop_build_draft_embed(builder *b)
 dop_node_id
 dop_build_draft_logits(builder *b, dop_node_id x, dop_node_id *out_list)
 {
-    const dop_eagle *e = eagle_of(b->a);
+    const dop_eagle *e = get_eagle(b->a);
     b->layer = (int32_t)b->a->n_layers;
     dop_node_id w = e->head ? weight(b, DOP_W_draft_head) : 0;
     *out_list = weight(b, DOP_W_draft_ids);

@@ -1,4 +1,4 @@
-/* What only graphs of encoders have: inputs about whole texts, types of rows, and dense layers behind the last norm. */
+/* Parts for encoder graphs: inputs about whole texts, token types, and dense layers after the final norm. */
 #include "frontend/build/build_encode.h"
 #include "frontend/build/build_activation.h"
 #include "frontend/build/builder.h"
@@ -63,10 +63,10 @@ dop_build_dense(builder *b, dop_node_id x)
     return x;
 }
 
-/* The bucket of a distance, as T5Attention._relative_position_bucket computes it, also in f32.  Half the buckets are for keys
- * behind the query; in each half, half the buckets are for a single distance, the others for ranges that grow. */
+/* Returns the bucket of a distance, computed like T5Attention._relative_position_bucket, also in f32. Half of the buckets are for
+ * keys after the query. In each half, half of the buckets are for single distances, the others for growing ranges. */
 static uint32_t
-bucket_of(const dop_relative *r, int32_t distance)
+get_relative_bucket(const dop_relative *r, int32_t distance)
 {
     const uint32_t half = r->buckets / 2, single = half / 2, n = (uint32_t)(distance < 0 ? -distance : distance);
     uint32_t b = n;
@@ -84,5 +84,5 @@ dop_relative_table(const dop_relative *r, const float *learned, uint32_t heads, 
     const int32_t most = (int32_t)r->most;
     for (uint32_t h = 0; h < heads; h++)
         for (int32_t d = -most; d <= most; d++)
-            *out_table++ = learned[bucket_of(r, d) * heads + h];
+            *out_table++ = learned[get_relative_bucket(r, d) * heads + h];
 }

@@ -1,11 +1,11 @@
-/* What only graphs of encoders have: inputs about whole texts, types of rows, and dense layers behind the last norm. */
+/* Parts for encoder graphs: inputs about whole texts, token types, and dense layers after the final norm. */
 #ifndef DOPPLER_FRONTEND_BUILD_BUILD_ENCODE_H
 #define DOPPLER_FRONTEND_BUILD_BUILD_ENCODE_H
 
 #include "frontend/build/builder.h"
 
-/* build_encode.c.  encode_inputs: adds the inputs that only the program `encode` has.  types: x plus the embeddings of the rows' types.
- * dense: x, the hidden states after the last norm, through the encoder's dense layers. */
+/* dop_build_encode_inputs() adds the inputs of the program `encode`. dop_build_types() adds the embeddings of token types to x.
+ * dop_build_dense() applies the encoder's dense layers to x, the hidden states after the final norm. */
 void dop_build_encode_inputs(builder *b);
 dop_node_id dop_build_types(builder *b, dop_node_id x);
 dop_node_id dop_build_dense(builder *b, dop_node_id x);

@@ -3,8 +3,8 @@
 #include "frontend/build/build_activation.h"
 #include "frontend/build/builder.h"
 
-/* Routing: the ids and weights [T,k] of each row's chosen experts, from the router's logits [T,n].  Normalized softmax scores of the
- * chosen experts equal the softmax of their logits, which is computed instead where nothing else needs the scores. */
+/* Computes the ids and weights [T,k] of each row's chosen experts from the router's logits [T,n]. The normalized softmax scores
+ * of the chosen experts equal the softmax of their logits, which is used if nothing else needs the scores. */
 static void
 choose_experts(builder *b, const dop_experts *x, dop_node_id logits, dop_node_id *out_ids, dop_node_id *out_weights)
 {
@@ -28,7 +28,7 @@ choose_experts(builder *b, const dop_experts *x, dop_node_id logits, dop_node_id
     dop_node_id w = op2(b, DOP_OP_pick, "picked", scores, *out_ids, NULL, f32);
     if (after)
         w = op1(b, DOP_OP_softmax, "weights", w, NULL, f32);
-    dop_node_id taken = w; /* scores times the experts' own scales; the sum below has no scales */
+    dop_node_id taken = w; /* scores times the experts' own scales; the normalizing sum below excludes scales */
     if (x->scaled) {
         taken = op2(b, DOP_OP_mul, "scores_e", scores, weight(b, DOP_W_expert_scale), NULL, f32);
         taken = op2(b, DOP_OP_pick, "picked_e", taken, *out_ids, NULL, f32);
@@ -50,32 +50,32 @@ choose_experts(builder *b, const dop_experts *x, dop_node_id logits, dop_node_id
     *out_weights = w;
 }
 
-/* The product of x with the chosen experts' matrices of a role, [T,k,..], without their biases. */
+/* Multiplies x by the chosen experts' matrices of a role, [T,k,..], without biases. */
 static dop_node_id
-expert_product(builder *b, dop_role role, dop_node_id x, dop_node_id ids)
+multiply_by_experts(builder *b, dop_role role, dop_node_id x, dop_node_id ids)
 {
     dop_want want = {.type = b->act_type};
     return add_node(b, DOP_OP_matmul_at, dop_role_name(role), (dop_node_id[]){x, weight(b, role), ids}, 3, NULL, &want);
 }
 
-/* The biases of the chosen experts, [T,k,..]; 0: there are none. */
+/* Returns the biases of the chosen experts, [T,k,..]; 0: none. */
 static dop_node_id
-expert_bias(builder *b, dop_role role, dop_node_id ids)
+get_expert_bias(builder *b, dop_role role, dop_node_id ids)
 {
     const dop_node_id bias = weight(b, dop_role_bias(role));
     return bias ? op2(b, DOP_OP_gather, dop_role_name(dop_role_bias(role)), bias, ids, NULL, DOP_TYPE_none) : 0;
 }
 
 static dop_node_id
-expert_rows(builder *b, dop_role role, const char *biased, dop_node_id x, dop_node_id ids)
+build_expert_product(builder *b, dop_role role, const char *biased, dop_node_id x, dop_node_id ids)
 {
-    dop_node_id y = expert_product(b, role, x, ids), bias = expert_bias(b, role, ids);
+    dop_node_id y = multiply_by_experts(b, role, x, ids), bias = get_expert_bias(b, role, ids);
     return bias ? op2(b, DOP_OP_add, biased, y, bias, NULL, b->act_type) : y;
 }
 
-/* The result of the shared expert, times its own gate where it has one. */
+/* Returns the shared expert's result, times its gate if it has one. */
 static dop_node_id
-shared_expert(builder *b, const dop_ffn *f, dop_node_id in)
+build_shared_expert(builder *b, const dop_ffn *f, dop_node_id in)
 {
     dop_node_id gate = f->gated ? project(b, DOP_W_shared_gate, in) : 0, up = project(b, DOP_W_shared_up, in), mix = 0;
     if (f->experts.shared_gate) {
@@ -99,25 +99,25 @@ dop_build_experts(builder *b, const dop_ffn *f, dop_node_id in, dop_node_id by)
         logits = scaled(b, "router_s", logits, x->router_scale, DOP_TYPE_none);
     if (x->router_bias)
         logits = op2(b, DOP_OP_add, "router_b", logits, weight(b, DOP_W_router_bias), NULL, DOP_TYPE_none);
-    dop_node_id shared = x->shared_width ? shared_expert(b, f, in) : 0;
+    dop_node_id shared = x->shared_width ? build_shared_expert(b, f, in) : 0;
     set_role(b, "router");
     choose_experts(b, x, logits, &ids, &weights);
     set_role(b, "expert_up");
     if (f->gated)
-        gate = expert_rows(b, DOP_W_expert_gate, "expert_gateb", in, ids);
-    dop_node_id y = expert_rows(b, DOP_W_expert_up, "expert_upb", in, ids);
-    if (x->scales_input) { /* the product of a scaled input is the scaled product */
+        gate = build_expert_product(b, DOP_W_expert_gate, "expert_gateb", in, ids);
+    dop_node_id y = build_expert_product(b, DOP_W_expert_up, "expert_upb", in, ids);
+    if (x->scales_input) { /* scaling the product equals scaling its input */
         weights = reshape(b, "weightsh", weights, 1, 1);
         gate = gate ? op2(b, DOP_OP_mul, "expert_gatew", gate, weights, NULL, b->act_type) : 0;
         y = op2(b, DOP_OP_mul, "expert_upw", y, weights, NULL, b->act_type);
     }
     y = dop_build_gated(b, f, "gated", gate, y);
     set_role(b, "expert_down");
-    y = expert_product(b, DOP_W_expert_down, y, ids);
+    y = multiply_by_experts(b, DOP_W_expert_down, y, ids);
     y = x->scales_input ? reshape(b, "experts", y, 0, b->a->hidden)
                         : op2(b, DOP_OP_weighted_sum, "experts", y, weights, NULL, b->act_type);
-    /* Biases are summed separately, so that the sum over slots can be fused with the product. */
-    bias = expert_bias(b, DOP_W_expert_down, ids);
+    /* Biases are summed separately so that the sum over slots can be fused with the product. */
+    bias = get_expert_bias(b, DOP_W_expert_down, ids);
     if (bias) {
         bias = op2(b, DOP_OP_weighted_sum, "expert_biases", bias, weights, NULL, DOP_TYPE_none);
         y = op2(b, DOP_OP_add, "experts_b", y, bias, NULL, b->act_type);

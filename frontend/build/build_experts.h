@@ -4,8 +4,8 @@
 
 #include "frontend/build/builder.h"
 
-/* build_experts.c: the sum of the chosen experts' results, each times its weight, and of the shared expert's result.  in: what experts
- * read; by: what the router reads. */
+/* Returns the weighted sum of the chosen experts' results, plus the shared expert's result. in: the experts' input; by: the
+ * router's input. */
 dop_node_id dop_build_experts(builder *b, const dop_ffn *f, dop_node_id in, dop_node_id by);
 
 #endif

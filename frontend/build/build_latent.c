@@ -1,13 +1,12 @@
-/* Latent attention, and the index that chooses the positions which it sees. */
+/* Latent attention, and the index of sparse attention. */
 #include "frontend/build/build_latent.h"
 #include "frontend/build/build_attention.h"
 #include "frontend/build/builder.h"
 
 #include <math.h>
 
-/* Sparse attention: the list of positions that each row sees; 0: rows see all.  Queries of the index are made of the low-rank values
- * x behind attention's queries, its keys and the weights of its heads of the layer's input.  A context of no more positions than a row
- * sees needs no index. */
+/* Returns the list of attended positions of each row; 0: all. The index's queries are projected from x, attention's low-rank
+ * query vector; its keys and head weights from the layer's input. A context that is not longer than the list needs no index. */
 static dop_node_id
 choose_positions(builder *b, const dop_attention *t, dop_node_id x, dop_node_id in)
 {
@@ -30,17 +29,16 @@ choose_positions(builder *b, const dop_attention *t, dop_node_id x, dop_node_id 
     return b->chosen;
 }
 
-/* The product of every head of x with a matrix of its own. */
+/* Multiplies each head of x by its own matrix. */
 static dop_node_id
-head_product(builder *b, const char *name, dop_role role, dop_node_id x)
+multiply_by_head(builder *b, const char *name, dop_role role, dop_node_id x)
 {
     dop_want want = {.type = b->act_type};
     return add_node(b, DOP_OP_matmul_at, name, (dop_node_id[]){x, weight(b, role)}, 2, NULL, &want);
 }
 
-/* Multi-head latent attention in its absorbed form, where the cache keeps latent vectors.  The matrix that would make keys of them is
- * applied to the queries instead, and the matrix that would make values to the result of attention.  DeepSeek-V2:
- * https://arxiv.org/abs/2405.04434, section 2.1. */
+/* Multi-head latent attention in absorbed form: the cache holds latent vectors. The key up-projection is applied to the queries,
+ * and the value up-projection to attention's result. DeepSeek-V2: https://arxiv.org/abs/2405.04434, section 2.1. */
 dop_node_id
 dop_build_latent(builder *b, const dop_attention *t, dop_node_id in)
 {
@@ -57,9 +55,9 @@ dop_build_latent(builder *b, const dop_attention *t, dop_node_id in)
     dop_node_id qp = reshape(b, "q_plainh", project(b, plain, x), t->n_heads, l->plain);
     dop_node_id qr = reshape(b, "q_rotatedh", project(b, rotated, x), t->n_heads, l->rotated);
     set_role(b, "q_up");
-    qp = head_product(b, "q_up", DOP_W_k_up, qp);
+    qp = multiply_by_head(b, "q_up", DOP_W_k_up, qp);
     set_role(b, "attn");
-    /* The rotated values come first, as in heads with partial rotary embedding, so that one program handles the whole head. */
+    /* Rotated values come first, as in heads with partial RoPE, so that one kernel handles the whole head. */
     dop_node_id q = dop_build_rotated(b, t, "qr", pairs, op2(b, DOP_OP_concat, "q", qr, qp, NULL, act));
     kr = reshape(b, "k_rotatedh", kr, 1, l->rotated);
     kr = op2(b, DOP_OP_concat, "k", kr, reshape(b, "kv_ah", c, 1, l->rank), NULL, act);
@@ -73,7 +71,7 @@ dop_build_latent(builder *b, const dop_attention *t, dop_node_id in)
         q = op2(b, DOP_OP_mul, "qt", q, dop_build_temper(b), NULL, act);
     dop_node_id y = dop_build_attention(b, t, q, k, v, chosen);
     set_role(b, "v_up");
-    y = head_product(b, "v_up", DOP_W_v_up, y);
+    y = multiply_by_head(b, "v_up", DOP_W_v_up, y);
     set_role(b, "o");
     y = reshape(b, "attn_r", y, 0, t->n_heads * l->value_dim);
     return project(b, DOP_W_o, y);

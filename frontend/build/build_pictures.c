@@ -1,5 +1,5 @@
-/* Pictures in a text model's graph: rows of a step that are features of the vision part, rows of a picture that see one another, and
- * multimodal rotary embedding. */
+/* Pictures in a text model's graph: rows that are vision features, bidirectional attention within a picture, and multimodal
+ * RoPE. */
 #include "frontend/build/build_pictures.h"
 #include "frontend/build/build_vision.h"
 #include "frontend/build/builder.h"
@@ -7,14 +7,14 @@
 #include <math.h>
 
 static dop_node_id
-row_numbers(builder *b, const char *name)
+add_row_number_input(builder *b, const char *name)
 {
     const dop_shape ids = {1, {{1, DOP_SYM_T}}};
     return leaf(b, DOP_OP_received, name, name, DOP_TYPE_u32, &ids);
 }
 
 static dop_node_id
-feature_rows(builder *b, const char *name)
+add_feature_input(builder *b, const char *name)
 {
     const dop_shape rows = {2, {dop_dim_n(b->g->max_t), dop_dim_n(b->a->hidden)}};
     return leaf(b, DOP_OP_received, name, name, DOP_TYPE_f32, &rows);
@@ -29,17 +29,17 @@ dop_build_picture_inputs(builder *b)
         return;
     for (uint32_t i = 0; i < b->a->n_ropes; i++)
         turned = turned || (b->ropes[i] && dop_rope_sectioned(&b->a->ropes[i]));
-    if (turned) { /* first, so that it lies at one place for every size of a step */
-        b->shift = row_numbers(b, "picture_shift");
-        b->turns = row_numbers(b, "picture_turns");
+    if (turned) { /* first, so that its offset is the same for every step size */
+        b->shift = add_row_number_input(b, "picture_shift");
+        b->turns = add_row_number_input(b, "picture_turns");
     }
     if (v->sees_all && b->opt->phase != DOP_PHASE_DECODE)
-        b->picture_lasts = row_numbers(b, "picture_lasts");
-    b->features = feature_rows(b, "features");
+        b->picture_lasts = add_row_number_input(b, "picture_lasts");
+    b->features = add_feature_input(b, "features");
     for (uint32_t i = 0; i < v->n_deep && i < b->a->n_layers; i++) {
         char name[24];
         snprintf(name, sizeof name, "deep%u", i);
-        b->deep[i] = feature_rows(b, name);
+        b->deep[i] = add_feature_input(b, name);
     }
     for (uint32_t i = 0; i < b->a->n_ropes && turned; i++) {
         char name[24];
@@ -50,9 +50,9 @@ dop_build_picture_inputs(builder *b)
     }
 }
 
-/* x plus the rows of a picture, which are zeros for tokens of text. */
+/* Adds picture rows to x; they are zero for text tokens. */
 static dop_node_id
-plus(builder *b, const char *name, const char *sum, dop_node_id rows, dop_node_id x)
+add_picture_rows(builder *b, const char *name, const char *sum, dop_node_id rows, dop_node_id x)
 {
     const dop_attr of[] = {{.i = b->a->vocab}, {.i = (int64_t)b->a->vocab + b->g->max_t}};
     return op2(b, DOP_OP_add, sum, x, op2(b, DOP_OP_gather, name, rows, b->tok, of, DOP_TYPE_none), NULL,
@@ -62,7 +62,7 @@ plus(builder *b, const char *name, const char *sum, dop_node_id rows, dop_node_i
 dop_node_id
 dop_build_features_of(builder *b, dop_node_id x)
 {
-    return b->features ? plus(b, "picture", "emb_f", b->features, x) : x;
+    return b->features ? add_picture_rows(b, "picture", "emb_f", b->features, x) : x;
 }
 
 dop_node_id
@@ -71,7 +71,7 @@ dop_build_inputs_of(builder *b, dop_node_id x)
     const dop_weight *pad = b->features ? dop_weights_find(&b->m->weights, "v.input_pad") : NULL;
     if (!pad)
         return x;
-    /* 1 in rows of pictures, and 0 in rows of text. */
+    /* 1 in picture rows, 0 in text rows. */
     const uint32_t rows = b->g->max_t;
     const dop_shape column = {2, {dop_dim_n(rows), dop_dim_n(1)}};
     const dop_attr of[] = {{.i = b->a->vocab}, {.i = (int64_t)b->a->vocab + rows}};
@@ -91,12 +91,12 @@ dop_build_deep(builder *b, uint32_t layer, dop_node_id x)
         return x;
     snprintf(name, sizeof name, "picture%u", layer + 1);
     snprintf(sum, sizeof sum, "x%ud", layer + 1);
-    return plus(b, name, sum, b->deep[layer], x);
+    return add_picture_rows(b, name, sum, b->deep[layer], x);
 }
 
-/* Does pair i turn by row (1) or by column (2) of the picture; 0: by time. */
+/* Returns whether pair i rotates by picture row (1), column (2), or time (0). */
 static uint32_t
-section_of(const dop_rope *r, uint32_t i)
+get_pair_section(const dop_rope *r, uint32_t i)
 {
     if (!r->sections_mixed)
         return i < r->sections[0] ? 0 : i < r->sections[0] + r->sections[1] ? 1 : 2;
@@ -114,7 +114,8 @@ dop_rope_places(const dop_rope *r, uint32_t n_pos, float *out_table, dop_diag *d
         if (st != DOP_OK)
             return st;
         for (uint32_t k = 0; k < 2 * DOP_STEP_EDGE; k++) {
-            const double angle = section_of(r, i) == (k < DOP_STEP_EDGE ? 2u : 1u) ? (k % DOP_STEP_EDGE) * freq : 0;
+            const double angle =
+                get_pair_section(r, i) == (k < DOP_STEP_EDGE ? 2u : 1u) ? (k % DOP_STEP_EDGE) * freq : 0;
             out_table[(size_t)k * r->dims + i] = (float)cos(angle);
             out_table[(size_t)k * r->dims + half + i] = (float)sin(angle);
         }

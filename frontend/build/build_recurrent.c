@@ -1,13 +1,13 @@
-/* Mixers whose memory has the same size for any number of positions: short convolutions, state spaces, delta rules. */
+/* Mixers with a state of fixed size: short convolution, state space, delta rule. */
 #include "frontend/build/build_recurrent.h"
 #include "frontend/build/builder.h"
 
 #include <math.h>
 #include <stdio.h>
 
-/* The leaf of a state of fixed size, as the previous step left it. */
+/* Adds the leaf of a state of fixed size, as left by the previous step. */
 static dop_node_id
-old_state(builder *b, const char *role, const dop_shape *shape)
+add_old_state(builder *b, const char *role, const dop_shape *shape)
 {
     char name[48], node_name[64];
     snprintf(name, sizeof name, "L%d.%s", (int)b->layer, role);
@@ -15,33 +15,32 @@ old_state(builder *b, const char *role, const dop_shape *shape)
     return leaf(b, DOP_OP_state, node_name, name, DOP_TYPE_f32, shape);
 }
 
-/* Writes the new value x of the state `old`.  sequences: of the rows of x, where x has a value for each row; 0: x is the whole
- * state. */
+/* Writes the new value x of state `old`. sequences: the sequence of each row of x; 0: x is the whole state. */
 static void
-new_state(builder *b, const char *name, dop_node_id old, dop_node_id x, dop_node_id sequences)
+write_new_state(builder *b, const char *name, dop_node_id old, dop_node_id x, dop_node_id sequences)
 {
     b->states[b->n_states++] =
         add_node(b, DOP_OP_state_write, name, (dop_node_id[]){old, x, sequences}, sequences ? 3 : 2, NULL, NULL);
 }
 
 static dop_node_id
-convolution(builder *b, const dop_recurrent *s, dop_node_id x)
+build_causal_convolution(builder *b, const dop_recurrent *s, dop_node_id x)
 {
     const uint32_t channels = dop_conv_channels(s, b->a->hidden);
     dop_want want = {.shape = {2, {dop_dim_n(s->taps), dop_dim_n(channels)}}}, type = {.type = b->act_type};
     dop_shape kept = {3, {{1, DOP_SYM_Q}, dop_dim_n(s->taps - 1), dop_dim_n(channels)}};
-    dop_node_id taps = weight(b, DOP_W_taps), old = old_state(b, "conv", &kept);
+    dop_node_id taps = weight(b, DOP_W_taps), old = add_old_state(b, "conv", &kept);
     taps = add_node(b, DOP_OP_reshape, "taps", &taps, 1, NULL, &want);
     dop_node_id srcs[] = {x, old, taps, b->seq, weight(b, DOP_W_taps_bias)};
     dop_node_id y = add_node(b, DOP_OP_short_conv, "conv", srcs, srcs[4] ? 5 : 4, NULL, &type);
-    new_state(b, "conv_kept", old, x, b->seq);
+    write_new_state(b, "conv_kept", old, x, b->seq);
     return y;
 }
 
-/* The L2 norm of every head of q or k, as the delta rule needs them: each head has length `by`.  The epsilon is that of l2norm in
- * transformers' modeling_qwen3_next.py, which adds it to the sum of squares. */
+/* Scales each head of q or k to length `by`, for the delta rule. The epsilon is added to the sum of squares, as by l2norm in
+ * transformers' modeling_qwen3_next.py. */
 static dop_node_id
-unit_heads(builder *b, const char *name, dop_node_id x, uint32_t dim, double by)
+scale_heads_to_length(builder *b, const char *name, dop_node_id x, uint32_t dim, double by)
 {
     char stat[16], normed[16];
     snprintf(stat, sizeof stat, "%s_rms", name);
@@ -51,10 +50,10 @@ unit_heads(builder *b, const char *name, dop_node_id x, uint32_t dim, double by)
     return scaled(b, name, x, by / sqrt(dim), DOP_TYPE_none);
 }
 
-/* The linear recurrence of all heads: their results [T,H,P] from the convolution's result, the time steps dt [T,H] and, for a
- * delta rule, the learning rates beta (0: none).  Also writes the state. */
+/* Builds the linear recurrence of all heads: [T,H,P] from the convolution's result, time steps dt [T,H] and, for a delta rule,
+ * learning rates beta (0: none). Also writes the state. */
 static dop_node_id
-scan(builder *b, const dop_recurrent *s, dop_node_id mixed, dop_node_id dt, dop_node_id beta)
+build_linear_scan(builder *b, const dop_recurrent *s, dop_node_id mixed, dop_node_id dt, dop_node_id beta)
 {
     const uint32_t values = s->n_heads * s->head_dim, keys = s->n_groups * s->state_dim;
     const dop_shape kept = {4,
@@ -80,17 +79,17 @@ scan(builder *b, const dop_recurrent *s, dop_node_id mixed, dop_node_id dt, dop_
     rate = op2(b, DOP_OP_mul, "fade", steps, rate, NULL, DOP_TYPE_none);
     rate = op1(b, DOP_OP_exp, "decay", scaled(b, "fades", rate, -1, DOP_TYPE_none), NULL, DOP_TYPE_none);
     if (s->delta) {
-        q = unit_heads(b, "squ", q, s->state_dim, 1 / sqrt(s->state_dim));
-        k = unit_heads(b, "sku", k, s->state_dim, 1);
+        q = scale_heads_to_length(b, "squ", q, s->state_dim, 1 / sqrt(s->state_dim));
+        k = scale_heads_to_length(b, "sku", k, s->state_dim, 1);
     } else {
         x = op2(b, DOP_OP_mul, "dtx", v, reshape(b, "dth", dt, s->n_heads, 1), NULL, DOP_TYPE_none);
     }
-    dop_node_id old = old_state(b, "state", &kept);
+    dop_node_id old = add_old_state(b, "state", &kept);
     dop_node_id srcs[] = {q, k, x, rate, old, b->seq, beta};
     const dop_attr in_turn = {.i = s->in_turn};
     dop_node_id y = add_node(b, DOP_OP_linear_scan, "scan", srcs, beta ? 7 : 6, &in_turn, NULL);
     dop_node_id after = add_node(b, DOP_OP_linear_scan_state, "scanned", srcs, beta ? 7 : 6, &in_turn, NULL);
-    new_state(b, "state_kept", old, after, 0);
+    write_new_state(b, "state_kept", old, after, 0);
     if (!s->skip)
         return y;
     dop_node_id skip = weight(b, DOP_W_skip);
@@ -99,10 +98,9 @@ scan(builder *b, const dop_recurrent *s, dop_node_id mixed, dop_node_id dt, dop_
     return op2(b, DOP_OP_add, "scan_d", y, skip, NULL, DOP_TYPE_none);
 }
 
-/* A norm over all heads of a row, or over the heads of each group, with the gate z applied before or after it: [T, heads *
- * head_dim]. */
+/* Normalizes all heads of a row, or each group of heads, with gate z applied before or after: [T, heads * head_dim]. */
 static dop_node_id
-gated_rows(builder *b, const dop_recurrent *s, dop_node_id y, dop_node_id z)
+normalize_gated_rows(builder *b, const dop_recurrent *s, dop_node_id y, dop_node_id z)
 {
     const dop_type type = b->act_type;
     const uint32_t width = s->n_heads * s->head_dim;
@@ -129,15 +127,15 @@ dop_build_recurrent(builder *b, const dop_recurrent *s, dop_node_id in)
     if (s->n_heads == 0) {
         dop_node_id gate = project(b, DOP_W_conv_b, in), c = project(b, DOP_W_conv_c, in);
         y = op2(b, DOP_OP_mul, "conv_bx", gate, project(b, DOP_W_conv_x, in), NULL, type);
-        y = op2(b, DOP_OP_mul, "conv_cx", convolution(b, s, y), c, NULL, type);
+        y = op2(b, DOP_OP_mul, "conv_cx", build_causal_convolution(b, s, y), c, NULL, type);
         set_role(b, "mix_out");
         return project(b, DOP_W_mix_out, y);
     }
     in = scaled(b, "mix_s", in, s->in_scale, type);
     z = project(b, DOP_W_mix_z, s->gate_rank ? project(b, DOP_W_mix_z_a, in) : in);
     y = project(b, DOP_W_mix_in, in);
-    if (s->selective) /* dt and the other inputs come from the convolution's result */
-        y = in = op1(b, DOP_OP_silu, "mixed", convolution(b, s, y), NULL, type);
+    if (s->selective) /* dt and the other inputs are projected from the convolution's result */
+        y = in = op1(b, DOP_OP_silu, "mixed", build_causal_convolution(b, s, y), NULL, type);
     dt = s->dt_rank ? norm(b, "dt_norm", DOP_W_dt_norm, project(b, DOP_W_mix_dt_a, in)) : in;
     const dop_node_id by = weight(b, DOP_W_mix_dt);
     dt = dop_build_adapted(b, DOP_W_mix_dt, by, dt, op2(b, DOP_OP_matmul, "mix_dt", dt, by, NULL, DOP_TYPE_none));
@@ -153,13 +151,13 @@ dop_build_recurrent(builder *b, const dop_recurrent *s, dop_node_id in)
         beta = op1(b, DOP_OP_sigmoid, "beta", project(b, DOP_W_mix_beta, in), NULL, DOP_TYPE_none);
     beta = beta ? scaled(b, "betas", beta, s->beta_scale, DOP_TYPE_none) : 0;
     if (!s->selective)
-        y = op1(b, DOP_OP_silu, "mixed", convolution(b, s, y), NULL, type);
+        y = op1(b, DOP_OP_silu, "mixed", build_causal_convolution(b, s, y), NULL, type);
     set_role(b, "scan");
-    y = scan(b, s, y, dt, beta);
+    y = build_linear_scan(b, s, y, dt, beta);
     z = reshape(b, "zh", scaled(b, "zs", z, s->gate_scale, type), s->n_heads, s->head_dim);
     z = op1(b, s->gate_sigmoid ? DOP_OP_sigmoid : DOP_OP_silu, "zg", z, NULL, type);
     if (s->norm_rows) {
-        y = gated_rows(b, s, y, z);
+        y = normalize_gated_rows(b, s, y, z);
     } else {
         y = op2(b, DOP_OP_mul, "mix_g", norm(b, "mix_norm", DOP_W_mix_norm, y), z, NULL, type);
         y = reshape(b, "mix_r", y, 0, s->n_heads * s->head_dim);

@@ -1,8 +1,8 @@
-/* Rotary tables.  Every scaling changes the frequencies theta^(-2i/dims), and some multiply cosines and sines.
+/* Rotary tables. Each scaling changes the frequencies theta^(-2i/dims); some also multiply cosines and sines.
  *
- * Sources of the formulas: Hugging Face transformers, modeling_rope_utils.py (linear, llama3, yarn, longrope,
- * proportional), models/llama4/modeling_llama4.py (the temperature of queries); YaRN: https://arxiv.org/abs/2309.00071;
- * LongRoPE: https://arxiv.org/abs/2402.13753. */
+ * Sources of the formulas: Hugging Face transformers, modeling_rope_utils.py (linear, llama3, yarn, longrope, proportional),
+ * models/llama4/modeling_llama4.py (query temperature); YaRN: https://arxiv.org/abs/2309.00071; LongRoPE:
+ * https://arxiv.org/abs/2402.13753. */
 #include "frontend/build/build.h"
 
 #include <math.h>
@@ -10,30 +10,30 @@
 
 static const double two_pi = 6.283185307179586476925286766559;
 
-/* Llama 3: long wavelengths are interpolated, short ones kept, those between blended. */
+/* Llama 3: interpolates long wavelengths, keeps short ones and blends in between. */
 static double
-llama3(const dop_rope *r, double freq)
+scale_llama3(const dop_rope *r, double freq)
 {
     const double ctx = r->original_ctx, wavelength = two_pi / freq;
     if (wavelength > ctx / r->low_freq_factor)
         return freq / r->factor;
-    if (wavelength < ctx / r->high_freq_factor || r->low_freq_factor == r->high_freq_factor) /* no band to blend in */
+    if (wavelength < ctx / r->high_freq_factor || r->low_freq_factor == r->high_freq_factor) /* no range to blend in */
         return freq;
     const double smooth = (ctx / wavelength - r->low_freq_factor) / (r->high_freq_factor - r->low_freq_factor);
     return (1 - smooth) * freq / r->factor + smooth * freq;
 }
 
-/* YaRN: the index (a fraction) of the pair that makes `turns` full turns within the original context. */
+/* YaRN: returns the fractional index of the pair that makes `turns` full turns within the original context. */
 static double
-yarn_pair(const dop_rope *r, double turns)
+get_yarn_pair(const dop_rope *r, double turns)
 {
     return r->dims * log(r->original_ctx / (turns * two_pi)) / (2 * log(r->theta));
 }
 
 static double
-yarn(const dop_rope *r, double freq, uint32_t i)
+scale_yarn(const dop_rope *r, double freq, uint32_t i)
 {
-    double low = yarn_pair(r, r->beta_fast), high = yarn_pair(r, r->beta_slow);
+    double low = get_yarn_pair(r, r->beta_fast), high = get_yarn_pair(r, r->beta_slow);
     if (r->truncate) {
         low = floor(low);
         high = ceil(high);
@@ -47,21 +47,21 @@ yarn(const dop_rope *r, double freq, uint32_t i)
 }
 
 static double
-yarn_mscale(double factor, double mscale)
+get_yarn_mscale(double factor, double mscale)
 {
     return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1;
 }
 
-/* The attention factor, which multiplies cosines and sines. */
+/* Returns the factor on cosines and sines. */
 static double
-attention_factor(const dop_rope *r)
+get_attention_factor(const dop_rope *r)
 {
     if (r->attention_factor > 0)
         return r->attention_factor;
     if (r->scaling == DOP_ROPE_YARN) {
         if (r->mscale > 0 && r->mscale_all_dim > 0)
-            return yarn_mscale(r->factor, r->mscale) / yarn_mscale(r->factor, r->mscale_all_dim);
-        return yarn_mscale(r->factor, 1);
+            return get_yarn_mscale(r->factor, r->mscale) / get_yarn_mscale(r->factor, r->mscale_all_dim);
+        return get_yarn_mscale(r->factor, 1);
     }
     if (r->scaling == DOP_ROPE_LONGROPE && r->factor > 1)
         return sqrt(1 + log(r->factor) / log(r->original_ctx));
@@ -69,7 +69,7 @@ attention_factor(const dop_rope *r)
 }
 
 static double
-frequency(const dop_rope *r, uint32_t i, uint32_t n_pos)
+get_scaled_frequency(const dop_rope *r, uint32_t i, uint32_t n_pos)
 {
     double freq = pow(r->theta, -2.0 * i / r->dims);
     switch (r->scaling) {
@@ -79,10 +79,10 @@ frequency(const dop_rope *r, uint32_t i, uint32_t n_pos)
         freq /= r->factor;
         break;
     case DOP_ROPE_LLAMA3:
-        freq = llama3(r, freq);
+        freq = scale_llama3(r, freq);
         break;
     case DOP_ROPE_YARN:
-        freq = yarn(r, freq, i);
+        freq = scale_yarn(r, freq, i);
         break;
     case DOP_ROPE_LONGROPE:
         return freq / (n_pos > r->original_ctx ? r->long_factors : r->short_factors)[i];
@@ -107,7 +107,7 @@ dop_rope_rows(uint32_t n_pos)
 }
 
 static dop_status
-check_rope(const dop_rope *r, dop_diag *diag)
+check_rope_lengths(const dop_rope *r, dop_diag *diag)
 {
     const uint32_t half = r->dims / 2;
     if (r->dims == 0 || r->dims % 2 != 0 || (r->n_factors && (r->n_factors != half || !r->short_factors)) ||
@@ -120,9 +120,9 @@ dop_status
 dop_rope_frequency(const dop_rope *r, uint32_t pair, uint32_t n_pos, dop_diag *diag, double *out_frequency)
 {
     dop_status st = DOP_OK;
-    DOP_TRY(check_rope(r, diag));
+    DOP_TRY(check_rope_lengths(r, diag));
 error:
-    *out_frequency = st == DOP_OK ? frequency(r, pair, n_pos) : 0;
+    *out_frequency = st == DOP_OK ? get_scaled_frequency(r, pair, n_pos) : 0;
     return st;
 }
 
@@ -130,14 +130,14 @@ dop_status
 dop_rope_table(const dop_rope *r, uint32_t n_pos, float *out_table, dop_diag *diag)
 {
     const uint32_t half = r->dims / 2;
-    if (check_rope(r, diag) != DOP_OK)
+    if (check_rope_lengths(r, diag) != DOP_OK)
         return DOP_E_INTERNAL;
     double *freq = malloc(half * sizeof *freq);
     if (!freq)
         return DOP_NO_MEMORY(diag);
-    const double factor = attention_factor(r) * (r->attention_times > 0 ? r->attention_times : 1);
+    const double factor = get_attention_factor(r) * (r->attention_times > 0 ? r->attention_times : 1);
     for (uint32_t i = 0; i < half; i++)
-        freq[i] = frequency(r, i, n_pos);
+        freq[i] = get_scaled_frequency(r, i, n_pos);
     const uint32_t low = dop_rope_low(n_pos), rows = dop_rope_rows(n_pos);
     for (uint32_t k = 0; k < rows; k++) {
         float *row = out_table + (size_t)k * r->dims;

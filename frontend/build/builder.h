@@ -1,5 +1,5 @@
-/* Helpers of the graph builder: each adds a node, or a few, named after their place.  After the first failure, which is kept, all do
- * nothing.  Only the builder's files include this. */
+/* Helpers of the graph builder. Each adds one or a few nodes, named after their place. The first failure is kept; later calls do
+ * nothing. Only files of the builder include this. */
 #ifndef DOPPLER_FRONTEND_BUILD_BUILDER_H
 #define DOPPLER_FRONTEND_BUILD_BUILDER_H
 
@@ -13,41 +13,41 @@
 #include <string.h>
 
 enum { PLACE = 16 };
-/* Node names: %tok, %pos, %seq; %w.NAME a weight; %L3.q and its successors %L3.qb (bias) %L3.qh (as heads) %L3.qn (normed)
- * %L3.qr (rotated); %x3 the residual stream before layer 3, %x3a after its attention. */
+/* Node names: %tok, %pos, %seq: inputs; %w.NAME: a weight; %L3.q and its successors %L3.qb (with bias), %L3.qh (split into
+ * heads), %L3.qn (normalized), %L3.qr (rotated); %x3: the residual stream before layer 3; %x3a: after its attention. */
 typedef struct builder {
     const dop_checkpoint *m;
     const dop_arch *a;
     const dop_build_options *opt;
     dop_graph *g;
     dop_diag *diag;
-    dop_status status;                /* the first failure; every later call does nothing and returns 0 */
-    dop_label label;                  /* label of the nodes that are added next */
-    int32_t layer;                    /* the layer that is built; -1: none */
-    char place[PLACE];                /* outside layers: before the names of nodes, as "D0." */
-    dop_type act_type;                /* storage of activations between regions */
-    dop_node_id tok, pos, seq, embed; /* the inputs, and the embedding weight */
-    dop_node_id lasts, types;         /* inputs of the program `encode`; 0: there is none */
+    dop_status status;                /* first failure; later calls do nothing and return 0 */
+    dop_label label;                  /* label of the next nodes */
+    int32_t layer;                    /* current layer; -1: none */
+    char place[PLACE];                /* outside of layers: prefix of node names, such as "D0." */
+    dop_type act_type;                /* storage type of activations between regions */
+    dop_node_id tok, pos, seq, embed; /* input nodes, and the embedding weight */
+    dop_node_id lasts, types;         /* inputs of the program `encode`; 0: none */
     dop_node_id relative;             /* weight with the table of dop_relative_table(); 0: none */
     dop_node_id ropes[DOP_MAX_ROPES];
     dop_node_id temper;   /* weight with the table of dop_temper_table(); 0: none */
-    dop_node_id factors;  /* factors of adapters' ranks, [T, ranks]; 0: there is no room for adapters */
-    dop_node_id adapters; /* numbers of the rows' adapters, [T, uses]; 0: products read all ranks */
-    dop_node_id chosen;   /* positions that rows see in the last layer that chose some; 0: none did */
-    dop_node_id first;    /* the residual stream before the first layer */
-    /* Weights that the layer's alternating updates read twice: of the norm, and of the router. */
+    dop_node_id factors;  /* factors of adapter ranks, [T, ranks]; 0: no run-time adapters */
+    dop_node_id adapters; /* adapter numbers of rows, [T, uses]; 0: products read all ranks */
+    dop_node_id chosen;   /* attended positions, from the last layer with an index; 0: none */
+    dop_node_id first;    /* residual stream before the first layer */
+    /* Weights that the layer's alternating updates read twice: norm and router. */
     dop_node_id router[2];
-    /* build_pictures.c; 0: there is none. */
+    /* Nodes of build_pictures.c; 0: none. */
     dop_node_id shift, turns, picture_lasts, features, deep[DOP_VISION_MAX_DEEP], places[DOP_MAX_ROPES];
-    dop_node_id inputs;                 /* per-layer inputs, [T, layers * width]; 0: there are none */
-    dop_node_id (*caches)[2];           /* [n_layers] caches of keys and of values after the step */
-    dop_node_id joined[DOP_MAX_JOINED]; /* residual streams that a drafter reads (dop_eagle.from); 0: none */
-    dop_node_id *states;                /* states after the step, in the order of the layers */
+    dop_node_id inputs;                 /* per-layer inputs, [T, layers * width]; 0: none */
+    dop_node_id (*caches)[2];           /* [n_layers] caches of keys and values after the step */
+    dop_node_id joined[DOP_MAX_JOINED]; /* residual streams read by a drafter (dop_eagle.from); 0: none */
+    dop_node_id *states;                /* states after the step, in layer order */
     uint32_t n_states;
 } builder;
 dop_node_id dop_build_adapted(builder *b, dop_role role, dop_node_id w, dop_node_id x, dop_node_id y);
 
-/* What is before the names of nodes that are added next: "L3." in a layer. */
+/* Writes the name prefix of the next nodes: "L3." in a layer. */
 static inline void
 place_of(const builder *b, char out[PLACE])
 {
@@ -65,7 +65,7 @@ add_node(builder *b, dop_op op, const char *name, const dop_node_id *srcs, uint3
     char place[PLACE] = "", full[96];
     if (b->status != DOP_OK)
         return 0;
-    if (!(dop_op_of(op)->traits & DOP_LEAF)) /* the name of a leaf has its place already */
+    if (!(dop_op_of(op)->traits & DOP_LEAF)) /* names of leaves already have a prefix */
         place_of(b, place);
     snprintf(full, sizeof full, "%s%s", place, name);
     b->status = dop_graph_add(b->g, op, full, srcs, n_srcs, attrs, want, b->diag, &id);
@@ -75,14 +75,14 @@ add_node(builder *b, dop_op op, const char *name, const dop_node_id *srcs, uint3
     return id;
 }
 
-/* Sets the label of the nodes that are added next: the builder's layer, and this role. */
+/* Sets the label of the next nodes: the current layer and this role. */
 static inline void
 set_role(builder *b, const char *role)
 {
     b->label = (dop_label){b->layer, role};
 }
 
-/* Adds a node of one source, or two (op2); `type` none: f32. */
+/* Adds a node with one source (op1) or two (op2). type none: f32. */
 static inline dop_node_id
 op1(builder *b, dop_op op, const char *name, dop_node_id x, const dop_attr *attrs, dop_type type)
 {
@@ -97,7 +97,7 @@ op2(builder *b, dop_op op, const char *name, dop_node_id x, dop_node_id y, const
     return add_node(b, op, name, (dop_node_id[]){x, y}, 2, attrs, type == DOP_TYPE_none ? NULL : &want);
 }
 
-/* Sets the origin of a weight leaf, by which its values are packed.  Returns the leaf. */
+/* Sets the origin of a weight leaf, which identifies the values to pack. Returns the leaf. */
 static inline dop_node_id
 comes_from(builder *b, dop_node_id leaf, dop_origin_kind kind, uint32_t index)
 {
@@ -115,7 +115,7 @@ leaf(builder *b, dop_op op, const char *node_name, const char *name, dop_type ty
     return add_node(b, op, node_name, NULL, 0, attr, &want);
 }
 
-/* The leaf of a weight of the list; types: storage of each in the plan, or NULL. */
+/* Adds the leaf of a weight. types: storage type of each weight in the plan, or NULL. */
 static inline dop_node_id
 weight_leaf(builder *b, const char *node_name, const dop_weights *weights, const dop_weight *w, const dop_type *types)
 {
@@ -128,7 +128,7 @@ weight_leaf(builder *b, const char *node_name, const dop_weights *weights, const
                       DOP_FROM_WEIGHT, index);
 }
 
-/* The weight of a role in the current layer (or outside); 0 when the facts call for none. */
+/* Adds the weight of a role in the current layer (or outside); returns 0 if the facts do not require it. */
 static inline dop_node_id
 weight(builder *b, dop_role role)
 {
@@ -145,7 +145,7 @@ weight(builder *b, dop_role role)
     return weight_leaf(b, node_name, &b->m->weights, w, b->opt->types);
 }
 
-/* x through a norm without weights. */
+/* Normalizes x without weights. */
 static inline dop_node_id
 plain_norm(builder *b, const char *name, const dop_norm *n, dop_node_id x)
 {
@@ -163,7 +163,7 @@ plain_norm(builder *b, const char *name, const dop_norm *n, dop_node_id x)
     return op2(b, DOP_OP_mul, name, x, k, NULL, b->act_type);
 }
 
-/* x through the norm of a role; x itself when the facts have none there. */
+/* Applies the norm of a role to x; returns x if the facts have no such norm. */
 static inline dop_node_id
 norm(builder *b, const char *name, dop_role role, dop_node_id x)
 {
@@ -189,7 +189,7 @@ norm(builder *b, const char *name, dop_role role, dop_node_id x)
     return add_node(b, DOP_OP_layernorm, name, srcs, srcs[2] ? 3 : 2, attrs, &want);
 }
 
-/* x times the weight of `role`, plus its bias where there is one. */
+/* Returns x times the weight of `role`, plus its bias if any. */
 static inline dop_node_id
 project(builder *b, dop_role role, dop_node_id x)
 {
@@ -212,7 +212,7 @@ reshape(builder *b, const char *name, dop_node_id x, uint32_t heads, uint32_t di
     return add_node(b, DOP_OP_reshape, name, &x, 1, NULL, &want);
 }
 
-/* Columns start .. start + n - 1 of each row of x. */
+/* Returns columns start .. start + n - 1 of each row of x. */
 static inline dop_node_id
 slice(builder *b, const char *name, dop_node_id x, uint32_t start, uint32_t n)
 {
@@ -226,7 +226,7 @@ scaled(builder *b, const char *name, dop_node_id x, double by, dop_type type)
     return by == 1 ? x : op1(b, DOP_OP_scale, name, x, &(dop_attr){.f = by}, type);
 }
 
-/* Attributes of attention, as ir/attrs.def describes them; zeros: nothing of it, and a causal mask. */
+/* Attributes of op attention, as in ir/attrs.def; all zero: plain causal attention. */
 typedef struct attention_attrs {
     double scale, cap;
     uint32_t window, chunk, alibi, mask, relative, top, alibi_root;
@@ -235,7 +235,7 @@ typedef struct attention_attrs {
 static inline dop_node_id
 add_attention_as(builder *b, const char *name, const dop_node_id *srcs, uint32_t n_srcs, const attention_attrs *a)
 {
-    /* In the order of ir/ops.def. */
+    /* in the order of ir/ops.def */
     const dop_attr attrs[] = {{.f = a->scale}, {.i = a->window},   {.f = a->cap}, {.i = a->chunk},     {.i = a->alibi},
                               {.i = a->mask},  {.i = a->relative}, {.i = a->top}, {.i = a->alibi_root}};
     return add_node(b, DOP_OP_attention, name, srcs, n_srcs, attrs, &(dop_want){.type = b->act_type});
@@ -247,8 +247,8 @@ add_attention(builder *b, const dop_node_id *srcs, uint32_t n_srcs, const attent
     return add_attention_as(b, "attn", srcs, n_srcs, a);
 }
 
-/* The state with an encoder's keys or values ("k", "v") for the cross-attention of layer b->layer: [Q, rows, KV, head dim], rows that
- * another program of the plan writes.  Types in blocks are for caches that grow; what they would be is f16 here. */
+/* Adds the state with an encoder's keys or values ("k", "v") for cross-attention in layer b->layer: [Q, rows, KV, head dim].
+ * Another program of the plan writes it. Block types are for growing caches only, and become f16. */
 static inline dop_node_id
 cross_state(builder *b, const dop_arch *a, const char *which, dop_type type)
 {

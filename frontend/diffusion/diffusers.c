@@ -1,13 +1,14 @@
-/* Directories of diffusers: model_index.json, and a folder for each part.
- * Format: https://huggingface.co/docs/diffusers (section "Model files and layouts"). */
+/* Imports diffusers directories: model_index.json, and a folder per part. Format: https://huggingface.co/docs/diffusers (section
+ * "Model files and layouts"). */
 #include "frontend/diffusion/diffusers.h"
 #include "frontend/diffusion/parts.h"
 
 #include <unistd.h>
 
-/* Opens the part of DIR/FOLDER: its config.json, and STEM.safetensors, or STEM.fp16.safetensors where there is no other. */
+/* Opens the part in DIR/FOLDER: its config.json, and STEM.safetensors, or STEM.fp16.safetensors if there is no
+ * other. */
 static dop_status
-open_part(dop_draw_reader *r, int part, const char *folder, const char *stem)
+open_diffusers_part(dop_draw_reader *r, int part, const char *folder, const char *stem)
 {
     dop_draw_part *p = &r->parts.of[part];
     dop_map *maps = NULL;
@@ -27,7 +28,7 @@ open_part(dop_draw_reader *r, int part, const char *folder, const char *stem)
     return st == DOP_OK ? kept : st;
 }
 
-/* Opens the second text encoder, where there is one, and reads what model_index.json says of both. */
+/* Opens the second text encoder, if present, and reads the fields about both in model_index.json. */
 static dop_status
 open_text_2(dop_draw_reader *r)
 {
@@ -46,7 +47,7 @@ open_text_2(dop_draw_reader *r)
     if (st == DOP_OK)
         st = dop_json_bool_or(&j, "force_zeros_for_empty_prompt", true, &r->parts.blank_zero);
     json_decref(root);
-    return st == DOP_OK ? open_part(r, DOP_DRAW_TEXT_2, "text_encoder_2", "model") : st;
+    return st == DOP_OK ? open_diffusers_part(r, DOP_DRAW_TEXT_2, "text_encoder_2", "model") : st;
 }
 
 dop_status
@@ -57,13 +58,13 @@ dop_import_diffusers(const char *dir, dop_diag *diag, dop_checkpoint *m)
     r.parts.tokenizer = dop_arena_printf(m->arena, "%s/tokenizer", dir);
     dop_status st = r.parts.tokenizer ? DOP_OK : dop_draw_no_memory(&r);
     if (st == DOP_OK)
-        st = open_part(&r, DOP_DRAW_TEXT, "text_encoder", "model");
+        st = open_diffusers_part(&r, DOP_DRAW_TEXT, "text_encoder", "model");
     if (st == DOP_OK)
         st = open_text_2(&r);
     if (st == DOP_OK)
-        st = open_part(&r, DOP_DRAW_UNET, "unet", stem);
+        st = open_diffusers_part(&r, DOP_DRAW_UNET, "unet", stem);
     if (st == DOP_OK)
-        st = open_part(&r, DOP_DRAW_VAE, "vae", stem);
+        st = open_diffusers_part(&r, DOP_DRAW_VAE, "vae", stem);
     if (st == DOP_OK)
         st = dop_draw_open_config(&r, DOP_DRAW_SCHEDULER, dir, "scheduler/scheduler_config.json");
     return dop_draw_finish(&r, st == DOP_OK ? dop_draw_import(&r) : st);

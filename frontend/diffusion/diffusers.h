@@ -1,4 +1,4 @@
-/* Directories of diffusers: model_index.json, and a folder for each part. */
+/* Imports diffusers directories: model_index.json, and a folder per part. */
 #ifndef DOPPLER_FRONTEND_DIFFUSION_DIFFUSERS_H
 #define DOPPLER_FRONTEND_DIFFUSION_DIFFUSERS_H
 

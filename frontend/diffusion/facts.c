@@ -1,5 +1,5 @@
-/* Facts of a latent diffusion model: the configurations of U-Net, autoencoder and scheduler, as diffusers writes them.
- * Format: https://huggingface.co/docs/diffusers (section "Model files and layouts"). */
+/* Facts of a latent diffusion model, from the configurations of U-Net, autoencoder and scheduler in diffusers format:
+ * https://huggingface.co/docs/diffusers (section "Model files and layouts"). */
 #include "frontend/diffusion/parts.h"
 #include "frontend/facts/leftovers.h"
 #include "frontend/facts/names.h"
@@ -8,14 +8,14 @@
 #include <string.h>
 
 static dop_status
-refuse(const dop_json *j, const char *key, const char *value)
+refuse_draw_value(const dop_json *j, const char *key, const char *value)
 {
     return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%s \"%.60s\" is not supported", key, value);
 }
 
-/* A field that must have one of the values, separated by "|", where it is there. */
+/* Fails if a field is present with none of the values, separated by "|". */
 static dop_status
-expect(const dop_json *j, const char *key, const char *values)
+expect_any_of(const dop_json *j, const char *key, const char *values)
 {
     const char *is = NULL;
     const json_t *v = dop_json_get(j, key);
@@ -29,12 +29,13 @@ expect(const dop_json *j, const char *key, const char *values)
         if (!at[n])
             break;
     }
-    return refuse(j, key, is ? is : "");
+    return refuse_draw_value(j, key, is ? is : "");
 }
 
-/* A number for each level: one for all, or a list. */
+/* Reads a number per level: one for all, or a list. */
 static dop_status
-each_level(const dop_draw_reader *r, const dop_json *j, const char *key, uint32_t otherwise, uint32_t n, uint32_t *out)
+read_level_numbers(const dop_draw_reader *r, const dop_json *j, const char *key, uint32_t otherwise, uint32_t n,
+                   uint32_t *out)
 {
     const double *list = NULL;
     uint32_t count = 0, one = 0;
@@ -60,10 +61,10 @@ read_channels(const dop_draw_reader *r, const dop_json *j, uint32_t *out_n, uint
     if (*out_n == 0 || *out_n > DOP_DRAW_LEVELS)
         return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "block_out_channels is no list of 1 to %d levels",
                            DOP_DRAW_LEVELS);
-    return each_level(r, j, "block_out_channels", 0, *out_n, out);
+    return read_level_numbers(r, j, "block_out_channels", 0, *out_n, out);
 }
 
-/* Which levels have attention: `with` and `without` are the names of their blocks. */
+/* Reads which levels have attention, from the block names `with` and `without`. */
 static dop_status
 read_blocks(const dop_json *j, const char *key, const char *with, const char *without, uint32_t n, bool *out)
 {
@@ -75,14 +76,14 @@ read_blocks(const dop_json *j, const char *key, const char *with, const char *wi
         const char *is = json_is_string(name) ? json_string_value(name) : "";
         out[i] = with && strcmp(is, with) == 0;
         if (!out[i] && strcmp(is, without) != 0)
-            return refuse(j, key, is);
+            return refuse_draw_value(j, key, is);
     }
     return DOP_OK;
 }
 
 /* ---- facts -------------------------------------------------------------------------------------------------------------- */
 
-/* Refuses a U-Net that computes something else than dop_build_denoise(). */
+/* Fails for a U-Net that dop_build_denoise() does not support. */
 static dop_status
 check_unet(const dop_json *j)
 {
@@ -97,7 +98,7 @@ check_unet(const dop_json *j)
     static const char *const off[] = {"center_input_sample", "dual_cross_attention", "only_cross_attention",
                                       "class_embeddings_concat", "resnet_skip_time_act"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        DOP_RETURN_IF_ERROR(expect(j, texts[i].key, texts[i].values));
+        DOP_RETURN_IF_ERROR(expect_any_of(j, texts[i].key, texts[i].values));
     for (size_t i = 0; i < sizeof absent / sizeof *absent; i++)
         if (dop_json_has(j, absent[i]))
             return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "a U-Net with %s is not supported", absent[i]);
@@ -107,9 +108,9 @@ check_unet(const dop_json *j)
     return DOP_OK;
 }
 
-/* What joins the embedding of the time. */
+/* Reads the additional conditioning of the timestep embedding. */
 static dop_status
-read_added(dop_diffusion *d, const dop_json *j)
+read_added_conditioning(dop_diffusion *d, const dop_json *j)
 {
     enum { SIZES = 6 };
     if (!dop_json_has(j, "addition_embed_type"))
@@ -153,7 +154,7 @@ dop_draw_read_text_2(dop_draw_reader *r, const dop_json *j)
     if (st != DOP_OK)
         return st;
     if (!dop_act_by_name(act, &t->act) || (t->act != DOP_ACT_GELU && t->act != DOP_ACT_QUICK_GELU))
-        return refuse(j, "hidden_act", act);
+        return refuse_draw_value(j, "hidden_act", act);
     if (rows != r->m->arch.ctx_train)
         return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "texts of %u tokens, of %u in the first text encoder", rows,
                            r->m->arch.ctx_train);
@@ -175,11 +176,11 @@ dop_draw_read_unet(dop_draw_reader *r, const dop_json *j)
     if (st == DOP_OK)
         st = read_channels(r, j, &d->n_levels, channels);
     const uint32_t n = d->n_levels;
-    if (st == DOP_OK) /* published files call the number of heads attention_head_dim */
-        st = each_level(r, j, dop_json_has(j, "num_attention_heads") ? "num_attention_heads" : "attention_head_dim", 8,
-                        n, heads);
+    if (st == DOP_OK) /* published files state the number of heads as attention_head_dim */
+        st = read_level_numbers(
+            r, j, dop_json_has(j, "num_attention_heads") ? "num_attention_heads" : "attention_head_dim", 8, n, heads);
     if (st == DOP_OK)
-        st = each_level(r, j, "transformer_layers_per_block", 1, n, depth);
+        st = read_level_numbers(r, j, "transformer_layers_per_block", 1, n, depth);
     if (st == DOP_OK)
         st = read_blocks(j, "down_block_types", "CrossAttnDownBlock2D", "DownBlock2D", n, down);
     if (st == DOP_OK)
@@ -203,7 +204,7 @@ dop_draw_read_unet(dop_draw_reader *r, const dop_json *j)
     if (st == DOP_OK)
         st = dop_json_u32_or(j, "sample_size", 1, 1024, 64, &d->sample);
     if (st == DOP_OK)
-        st = read_added(d, j);
+        st = read_added_conditioning(d, j);
     if (st != DOP_OK)
         return st;
     if (out != d->latents)
@@ -224,8 +225,8 @@ dop_draw_read_vae(dop_draw_reader *r, const dop_json *j)
     dop_diffusion *d = r->d;
     bool none[DOP_DRAW_LEVELS];
     uint32_t latents = 0;
-    DOP_RETURN_IF_ERROR(expect(j, "_class_name", "AutoencoderKL"));
-    DOP_RETURN_IF_ERROR(expect(j, "act_fn", "silu|swish"));
+    DOP_RETURN_IF_ERROR(expect_any_of(j, "_class_name", "AutoencoderKL"));
+    DOP_RETURN_IF_ERROR(expect_any_of(j, "act_fn", "silu|swish"));
     DOP_RETURN_IF_ERROR(read_channels(r, j, &d->n_decodes, d->channels));
     DOP_RETURN_IF_ERROR(read_blocks(j, "up_block_types", NULL, "UpDecoderBlock2D", d->n_decodes, none));
     DOP_RETURN_IF_ERROR(dop_json_u32_or(j, "layers_per_block", 1, 4, 1, &d->decode_layers));
@@ -244,12 +245,12 @@ dop_draw_read_vae(dop_draw_reader *r, const dop_json *j)
     return DOP_OK;
 }
 
-/* Classes of schedulers: which sampler stands for them, and what they take where the file is silent. */
+/* Scheduler classes: sampler to use, and defaults. */
 typedef struct scheduler {
     const char *name;
     dop_draw_method method;
-    bool leads; /* times are leading; else evenly spaced from the first to the last */
-    bool exact; /* the sampler is the class's own */
+    bool leads; /* leading timestep spacing; otherwise evenly spaced from first to last */
+    bool exact; /* the sampler is exactly the class's own */
 } scheduler;
 
 static const scheduler schedulers[] = {{"EulerDiscreteScheduler", DOP_METHOD_EULER, false, true},
@@ -259,7 +260,7 @@ static const scheduler schedulers[] = {{"EulerDiscreteScheduler", DOP_METHOD_EUL
                                        {"PNDMScheduler", DOP_METHOD_EULER, true, false},
                                        {"DDPMScheduler", DOP_METHOD_ANCESTRAL, true, false}};
 
-/* The class of this name; any other is drawn with by Euler's method. */
+/* Finds a scheduler class by name; unknown ones use Euler's method. */
 static scheduler
 find_scheduler(const char *name)
 {
@@ -269,7 +270,7 @@ find_scheduler(const char *name)
     return (scheduler){name, DOP_METHOD_EULER, false, false};
 }
 
-/* Says that another sampler stands for the model's, or that its levels are spaced otherwise. */
+/* Adds a note if another sampler replaces the model's, or if its noise levels are spaced differently. */
 static dop_status
 note_scheduler(dop_draw_reader *r, const char *name, const scheduler *s, bool karras)
 {
@@ -291,11 +292,11 @@ static dop_status
 read_spacing(dop_draw_reader *r, const dop_json *j, const scheduler *s)
 {
     const char *spacing = NULL, *predicts = NULL;
-    dop_status st = expect(j, "timestep_spacing", "leading|linspace|trailing");
+    dop_status st = expect_any_of(j, "timestep_spacing", "leading|linspace|trailing");
     if (st == DOP_OK)
         st = dop_json_str_or(j, "timestep_spacing", s->leads ? "leading" : "linspace", &spacing);
     if (st == DOP_OK)
-        st = expect(j, "prediction_type", "epsilon|v_prediction|sample");
+        st = expect_any_of(j, "prediction_type", "epsilon|v_prediction|sample");
     if (st == DOP_OK)
         st = dop_json_str_or(j, "prediction_type", "epsilon", &predicts);
     if (st != DOP_OK)
@@ -324,7 +325,7 @@ dop_draw_read_schedule(dop_draw_reader *r, const dop_json *j)
     if (st == DOP_OK)
         st = dop_json_f64_or(j, "beta_end", 1e-9, 0.999, 0.02, &d->beta_last);
     if (st == DOP_OK)
-        st = expect(j, "beta_schedule", "linear|scaled_linear");
+        st = expect_any_of(j, "beta_schedule", "linear|scaled_linear");
     if (st == DOP_OK)
         st = dop_json_str_or(j, "beta_schedule", "linear", &betas);
     if (st == DOP_OK)

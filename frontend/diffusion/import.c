@@ -1,4 +1,4 @@
-/* Weights and tokenizer of a latent diffusion model, whose parts are at hand. */
+/* Imports weights and tokenizer of a latent diffusion model whose parts are open. */
 #include "frontend/hf/import.h"
 #include "frontend/diffusion/parts.h"
 #include "frontend/hf/tensor.h"
@@ -24,22 +24,22 @@ dop_draw_open_config(dop_draw_reader *r, int part, const char *dir, const char *
 }
 
 static bool
-ends(const char *name, const char *end)
+ends_with_suffix(const char *name, const char *end)
 {
     const size_t n = strlen(name), k = strlen(end);
     return n >= k && strcmp(name + n - k, end) == 0;
 }
 
-/* The canonical name of a tensor, PREFIX and the published name, where "weight" is nothing and "bias" is _bias.  Autoencoders of the
- * first release have other names of attention. */
+/* Returns the canonical name of a tensor: PREFIX and the published name, without ".weight" and with _bias for ".bias".
+ * First-release autoencoders have other attention names. */
 static const char *
-canonical(const dop_draw_reader *r, const char *prefix, const char *name, const char *part)
+make_canonical_name(const dop_draw_reader *r, const char *prefix, const char *name, const char *part)
 {
     static const struct {
         const char *was, *is;
     } renamed[] = {{".query", ".to_q"}, {".key", ".to_k"}, {".value", ".to_v"}, {".proj_attn", ".to_out.0"}};
-    const bool bias = ends(name, ".bias");
-    int n = (int)strlen(name) - (bias ? 5 : ends(name, ".weight") ? 7 : 0);
+    const bool bias = ends_with_suffix(name, ".bias");
+    int n = (int)strlen(name) - (bias ? 5 : ends_with_suffix(name, ".weight") ? 7 : 0);
     const char *tail = "";
     for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++) {
         const int k = (int)strlen(renamed[i].was);
@@ -52,8 +52,8 @@ canonical(const dop_draw_reader *r, const char *prefix, const char *name, const 
     return dop_arena_printf(r->arena, "%s%.*s%s%s%s", prefix, n, name, tail, part, bias ? "_bias" : "");
 }
 
-/* Adds rows first .. first + n - 1 of a tensor.  A convolution's tensor is [outputs, channels, height, width], and its weight has the
- * channels of each tap one after the other. */
+/* Adds rows first .. first + n - 1 of a tensor. A convolution's tensor is [outputs, channels, height, width]; the weight has rows
+ * of [tap][channel]. */
 static dop_status
 add_weight(const dop_draw_reader *r, const char *prefix, const dop_st_tensor *t, const char *part, uint64_t first,
            uint64_t n)
@@ -66,7 +66,7 @@ add_weight(const dop_draw_reader *r, const char *prefix, const dop_st_tensor *t,
     const uint64_t taps = t->rank == 4 ? t->shape[2] * t->shape[3] : 1;
     if (cols == 0 || n == 0 || n > UINT32_MAX)
         return dop_st_refuse(t, "is empty or too large", r->diag);
-    dop_weight w = {.name = canonical(r, prefix, t->name, part),
+    dop_weight w = {.name = make_canonical_name(r, prefix, t->name, part),
                     .type = dop_hf_type(t),
                     .rank = t->rank > 1 ? 2 : 1,
                     .rows = t->rank > 1 ? (uint32_t)n : 1,
@@ -80,7 +80,7 @@ add_weight(const dop_draw_reader *r, const char *prefix, const dop_st_tensor *t,
 }
 
 static dop_status
-add_tensor(const dop_draw_reader *r, const char *prefix, const dop_st_tensor *t)
+add_draw_tensor(const dop_draw_reader *r, const char *prefix, const dop_st_tensor *t)
 {
     if (t->rank == 0 || t->rank == 3 || t->rank > 4 || !dop_hf_is_float(t))
         return dop_st_refuse(t, "is no matrix, vector or convolution of floats", r->diag);
@@ -96,13 +96,14 @@ add_tensors(const dop_draw_reader *r, int part, const char *prefix)
 {
     const dop_st_set *set = &r->parts.of[part].set;
     for (uint32_t i = 0; i < set->n; i++)
-        DOP_RETURN_IF_ERROR(add_tensor(r, prefix, &set->tensors[i]));
+        DOP_RETURN_IF_ERROR(add_draw_tensor(r, prefix, &set->tensors[i]));
     return DOP_OK;
 }
 
 /* ---- tokenizer ---------------------------------------------------------------------------------------------------------- */
 
-/* Reads the text of the token that fills texts up: DIR/tokenizer_config.json's, else special_tokens_map.json's; NULL: neither says. */
+/* Reads the padding token's text from DIR/tokenizer_config.json, otherwise from special_tokens_map.json; NULL: not
+ * stated. */
 static dop_status
 read_pad(const dop_draw_reader *r, const char *dir, const char **out_pad)
 {
@@ -125,8 +126,8 @@ read_pad(const dop_draw_reader *r, const char *dir, const char **out_pad)
     return st;
 }
 
-/* The id of the token that fills texts up, by the tokenizer of `dir`.  pad: its text; NULL: that folder's files say it, and else the end
- * of texts fills them up. */
+/* Finds the padding token id with the tokenizer of `dir`. pad: its text; NULL: stated by that folder's files, otherwise the end
+ * of text. */
 static dop_status
 find_pad(const dop_draw_reader *r, const char *dir, const char *pad, uint32_t *out_id)
 {
@@ -145,7 +146,7 @@ find_pad(const dop_draw_reader *r, const char *dir, const char *pad, uint32_t *o
 }
 
 static dop_status
-find_tokenizer(dop_draw_reader *r)
+find_text_tokenizer(dop_draw_reader *r)
 {
     dop_buf path = {0};
     if (dop_tokenizer_find_file(r->parts.tokenizer, &path))
@@ -161,7 +162,7 @@ find_tokenizer(dop_draw_reader *r)
 
 /* ---- all parts ---------------------------------------------------------------------------------------------------------- */
 
-/* Beside a second encoder, what counts of the first are its rows before the last layer, without a norm behind them. */
+/* With a second encoder, the first encoder's result is the rows before its last layer, without a final norm. */
 static dop_status
 leave_last_layer(const dop_draw_reader *r, dop_draw_part *p)
 {
@@ -189,12 +190,12 @@ read_text_encoder(dop_draw_reader *r)
     if (r->parts.of[DOP_DRAW_TEXT_2].config)
         DOP_RETURN_IF_ERROR(leave_last_layer(r, p));
     DOP_RETURN_IF_ERROR(dop_import_hf_parts(p->dir, p->path, p->config, &p->set, r->diag, r->m));
-    DOP_RETURN_IF_ERROR(find_tokenizer(r));
+    DOP_RETURN_IF_ERROR(find_text_tokenizer(r));
     return find_pad(r, r->parts.tokenizer, r->parts.pad, &r->d->pad);
 }
 
 static dop_status
-read_facts(dop_draw_reader *r)
+read_draw_facts(dop_draw_reader *r)
 {
     static dop_status (*const reads[])(dop_draw_reader * r,
                                        const dop_json *j) = {[DOP_DRAW_TEXT_2] = dop_draw_read_text_2,
@@ -222,7 +223,7 @@ dop_draw_import(dop_draw_reader *r)
     *r->d = (dop_diffusion){.encodes = dop_st_find(&r->parts.of[DOP_DRAW_VAE].set, "encoder.conv_in.weight"),
                             .blank_zero = r->parts.blank_zero};
     DOP_RETURN_IF_ERROR(read_text_encoder(r));
-    DOP_RETURN_IF_ERROR(read_facts(r));
+    DOP_RETURN_IF_ERROR(read_draw_facts(r));
     const uint32_t given = r->d ? m->arch.hidden + r->d->text_2.width : 0;
     if (r->d->context != given)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->parts.path,

@@ -1,5 +1,5 @@
-/* Names of tensors in the single files that latent diffusion models were published as first, and in directories of diffusers.
- * The former are those of https://github.com/CompVis/latent-diffusion, and of OpenCLIP for the text encoder of Stable Diffusion 2. */
+/* Tensor names in originally published single files of latent diffusion models, and in diffusers directories. Single-file names
+ * follow https://github.com/CompVis/latent-diffusion, and OpenCLIP for Stable Diffusion 2's text encoder. */
 #include "frontend/diffusion/parts.h"
 
 #include <stdio.h>
@@ -10,9 +10,9 @@ typedef struct pair {
     const char *file, *directory;
 } pair;
 
-/* A name whose beginning is one of the pairs' first, with the second in its place; else NULL. */
+/* Replaces the beginning of a name that equals the first of a pair by the second; NULL: no match. */
 static const char *
-renamed(dop_arena *arena, const char *before, const char *name, const pair *pairs, size_t n)
+replace_name_start(dop_arena *arena, const char *before, const char *name, const pair *pairs, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         const size_t k = strlen(pairs[i].file);
@@ -22,9 +22,9 @@ renamed(dop_arena *arena, const char *before, const char *name, const pair *pair
     return NULL;
 }
 
-/* Reads "PREFIX<number>." from *io_name on, and moves behind it. */
+/* Parses "PREFIX<number>." at *io_name and advances past it; false: no match. */
 static bool
-takes(const char **io_name, const char *prefix, uint32_t *out)
+take_numbered_prefix(const char **io_name, const char *prefix, uint32_t *out)
 {
     const size_t k = strlen(prefix);
     const char *at = *io_name + k;
@@ -39,7 +39,8 @@ takes(const char **io_name, const char *prefix, uint32_t *out)
     return true;
 }
 
-#define RENAMED(arena, before, name, pairs) renamed(arena, before, name, pairs, sizeof(pairs) / sizeof *(pairs))
+#define RENAMED(arena, before, name, pairs) \
+    replace_name_start(arena, before, name, pairs, sizeof(pairs) / sizeof *(pairs))
 
 static const pair unet_others[] = {{"time_embed.0", "time_embedding.linear_1"},
                                    {"time_embed.2", "time_embedding.linear_2"},
@@ -52,9 +53,9 @@ static const pair unet_blocks[] = {{"in_layers.0", "norm1"},          {"in_layer
                                    {"out_layers.0", "norm2"},         {"out_layers.3", "conv2"},
                                    {"emb_layers.1", "time_emb_proj"}, {"skip_connection", "conv_shortcut"}};
 
-/* A residual block's tensor, or what a block of attention calls it, which is the same in both. */
+/* Returns the name of a residual block's tensor, or of an attention block's, which is the same in both forms. */
 static const char *
-unet_block(dop_arena *arena, const char *block, const char *attention, const char *name)
+name_unet_block(dop_arena *arena, const char *block, const char *attention, const char *name)
 {
     const char *own = RENAMED(arena, block, name, unet_blocks);
     return own || !attention ? own : dop_arena_printf(arena, "%s%s", attention, name);
@@ -68,14 +69,14 @@ dop_draw_unet_name(dop_arena *arena, const char *name, uint32_t layers)
     const char *own = RENAMED(arena, "", name, unet_others), *at = name;
     if (own)
         return own;
-    if (takes(&at, "middle_block.", &part)) {
+    if (take_numbered_prefix(&at, "middle_block.", &part)) {
         snprintf(block, sizeof block, "mid_block.resnets.%u.", part / 2);
-        return unet_block(arena, block, part == 1 ? "mid_block.attentions.0." : NULL, at);
+        return name_unet_block(arena, block, part == 1 ? "mid_block.attentions.0." : NULL, at);
     }
-    const bool down = takes(&at, "input_blocks.", &i);
-    if (!down && !takes(&at, "output_blocks.", &i))
+    const bool down = take_numbered_prefix(&at, "input_blocks.", &i);
+    if (!down && !take_numbered_prefix(&at, "output_blocks.", &i))
         return NULL;
-    if ((down && i == 0) || !takes(&at, "", &part))
+    if ((down && i == 0) || !take_numbered_prefix(&at, "", &part))
         return NULL;
     const uint32_t n = layers + 1, level = down ? (i - 1) / n : i / n, k = down ? (i - 1) % n : i % n;
     const char *way = down ? "down" : "up";
@@ -83,12 +84,12 @@ dop_draw_unet_name(dop_arena *arena, const char *name, uint32_t layers)
         return dop_arena_printf(arena, "%s_blocks.%u.%ssamplers.0.conv.%s", way, level, way, strchr(at, '.') + 1);
     snprintf(block, sizeof block, "%s_blocks.%u.resnets.%u.", way, level, k);
     snprintf(attention, sizeof attention, "%s_blocks.%u.attentions.%u.", way, level, k);
-    return unet_block(arena, block, part == 1 ? attention : NULL, at);
+    return name_unet_block(arena, block, part == 1 ? attention : NULL, at);
 }
 
-/* As renamed(), from the second of a pair to the first. */
+/* Reverse of replace_name_start(): from the second of a pair to the first. */
 static const char *
-renamed_back(dop_arena *arena, const char *before, const char *name, const pair *pairs, size_t n)
+restore_name_start(dop_arena *arena, const char *before, const char *name, const pair *pairs, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         const size_t k = strlen(pairs[i].directory);
@@ -105,30 +106,31 @@ dop_draw_unet_file_name(dop_arena *arena, const char *name, const dop_diffusion 
     const uint32_t n = d->layers + 1;
     char block[64];
     uint32_t level, k;
-    const char *own = renamed_back(arena, "", name, unet_others, sizeof unet_others / sizeof *unet_others), *at = name;
+    const char *own = restore_name_start(arena, "", name, unet_others, sizeof unet_others / sizeof *unet_others),
+               *at = name;
     if (own)
         return own;
-    if (takes(&at, "mid_block.attentions.", &k))
+    if (take_numbered_prefix(&at, "mid_block.attentions.", &k))
         return dop_arena_printf(arena, "middle_block.1.%s", at);
-    if (takes(&at, "mid_block.resnets.", &k)) {
+    if (take_numbered_prefix(&at, "mid_block.resnets.", &k)) {
         snprintf(block, sizeof block, "middle_block.%u.", 2 * k);
-        return renamed_back(arena, block, at, unet_blocks, sizeof unet_blocks / sizeof *unet_blocks);
+        return restore_name_start(arena, block, at, unet_blocks, sizeof unet_blocks / sizeof *unet_blocks);
     }
-    const bool down = takes(&at, "down_blocks.", &level);
-    if ((!down && !takes(&at, "up_blocks.", &level)) || level >= d->n_levels)
+    const bool down = take_numbered_prefix(&at, "down_blocks.", &level);
+    if ((!down && !take_numbered_prefix(&at, "up_blocks.", &level)) || level >= d->n_levels)
         return NULL;
     const char *way = down ? "input" : "output";
     if (down && strncmp(at, down_end, sizeof down_end - 1) == 0)
         return dop_arena_printf(arena, "input_blocks.%u.0.op%s", (level + 1) * n, at + sizeof down_end - 1);
-    if (!down && strncmp(at, up_end, sizeof up_end - 1) == 0) /* behind attention, where the level has it */
+    if (!down && strncmp(at, up_end, sizeof up_end - 1) == 0) /* after attention, if the level has it */
         return dop_arena_printf(arena, "output_blocks.%u.%d.conv%s", level * n + d->layers,
                                 1 + d->levels[d->n_levels - 1 - level].up, at + sizeof up_end - 1);
-    const bool attends = takes(&at, "attentions.", &k);
-    if (!attends && !takes(&at, "resnets.", &k))
+    const bool attends = take_numbered_prefix(&at, "attentions.", &k);
+    if (!attends && !take_numbered_prefix(&at, "resnets.", &k))
         return NULL;
     snprintf(block, sizeof block, "%s_blocks.%u.%d.", way, level * n + k + down, attends);
     return attends ? dop_arena_printf(arena, "%s%s", block, at)
-                   : renamed_back(arena, block, at, unet_blocks, sizeof unet_blocks / sizeof *unet_blocks);
+                   : restore_name_start(arena, block, at, unet_blocks, sizeof unet_blocks / sizeof *unet_blocks);
 }
 
 const char *
@@ -160,11 +162,11 @@ dop_draw_vae_name(dop_arena *arena, const char *name, uint32_t levels)
         return NULL;
     const char *own = RENAMED(arena, side, at, sides);
     snprintf(level_of, sizeof level_of, "%s.", way);
-    if (own || !takes(&at, level_of, &i) || i >= levels)
+    if (own || !take_numbered_prefix(&at, level_of, &i) || i >= levels)
         return own;
     const uint32_t level = encoder ? i : levels - 1 - i;
     snprintf(before, sizeof before, "%s%s_blocks.%u.", side, way, level);
-    if (takes(&at, "block.", &k)) {
+    if (take_numbered_prefix(&at, "block.", &k)) {
         snprintf(before, sizeof before, "%s%s_blocks.%u.resnets.%u.", side, way, level, k);
         return RENAMED(arena, before, at, blocks);
     }
@@ -191,15 +193,15 @@ dop_draw_text_name(dop_arena *arena, const char *name, uint32_t layers, bool pro
     uint32_t i;
     if (projected && strcmp(name, "text_projection") == 0)
         return "text_projection.weight";
-    if (!takes(&name, "transformer.resblocks.", &i))
+    if (!take_numbered_prefix(&name, "transformer.resblocks.", &i))
         return RENAMED(arena, "", name, others);
     snprintf(before, sizeof before, "text_model.encoder.layers.%u.", i);
     return i < layers ? RENAMED(arena, before, name, parts) : NULL;
 }
 
-/* A name with its words joined by "_", as sd-scripts have it. */
+/* Joins the words of a name with "_", as sd-scripts does. */
 static const char *
-joined(dop_arena *arena, const char *before, const char *name)
+join_name_words(dop_arena *arena, const char *before, const char *name)
 {
     char *made = name ? dop_arena_printf(arena, "%s%s", before, name) : NULL;
     for (char *c = made; c && *c; c++)
@@ -217,14 +219,14 @@ dop_draw_adapter_names(dop_arena *arena, const dop_diffusion *d, const char *mod
         const char *name = module + sizeof unet - 1;
         const char *old = dop_draw_unet_file_name(arena, name, d);
         out[n++] = name;
-        out[n++] = joined(arena, "lora_unet_", name);
+        out[n++] = join_name_words(arena, "lora_unet_", name);
         if (old)
-            out[n++] = joined(arena, "lora_unet_", old);
+            out[n++] = join_name_words(arena, "lora_unet_", old);
     } else if (strncmp(module, first, sizeof first - 1) == 0) {
-        out[n++] = joined(arena, "lora_te_", module + sizeof first - 1);
-        out[n++] = joined(arena, "lora_te1_", module + sizeof first - 1);
+        out[n++] = join_name_words(arena, "lora_te_", module + sizeof first - 1);
+        out[n++] = join_name_words(arena, "lora_te1_", module + sizeof first - 1);
     } else if (strncmp(module, second, sizeof second - 1) == 0) {
-        out[n++] = joined(arena, "lora_te2_", module + sizeof second - 1);
+        out[n++] = join_name_words(arena, "lora_te2_", module + sizeof second - 1);
     }
     return n;
 }

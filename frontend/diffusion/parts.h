@@ -1,5 +1,5 @@
-/* The parts of a latent diffusion model as readers of directories and of single files hand them over: for each, its configuration and its
- * tensors as a directory of diffusers has them. */
+/* Parts of a latent diffusion model, as provided by the readers of directories and of single files: configuration and tensors of
+ * each part in the form of a diffusers directory. */
 #ifndef DOPPLER_FRONTEND_DIFFUSION_PARTS_H
 #define DOPPLER_FRONTEND_DIFFUSION_PARTS_H
 
@@ -11,22 +11,22 @@
 enum { DOP_DRAW_TEXT, DOP_DRAW_TEXT_2, DOP_DRAW_UNET, DOP_DRAW_VAE, DOP_DRAW_SCHEDULER, DOP_DRAW_N_PARTS };
 
 typedef struct dop_draw_part {
-    const char *dir;  /* the part's folder; in a single file the path of that file */
-    const char *path; /* what messages about the configuration name */
-    json_t *config;   /* owned; NULL: the model has no such part */
-    dop_st_set set;   /* no tensors for the scheduler */
+    const char *dir;  /* the part's folder; for a single file, the file's path */
+    const char *path; /* name of the configuration in messages */
+    json_t *config;   /* owned; NULL: the model does not have this part */
+    dop_st_set set;   /* tensors; none for the scheduler */
 } dop_draw_part;
 
 typedef struct dop_draw_parts {
     dop_draw_part of[DOP_DRAW_N_PARTS];
-    bool blank_zero;                 /* dop_diffusion.blank_zero */
-    const char *tokenizer;           /* the folder of the tokenizer's files */
-    const char *pad;                 /* text of the token that fills texts up; NULL: the tokenizer's files name it */
-    const char *tokenizer_2, *pad_2; /* of the second text encoder, whose vocabulary is the first one's */
-    const char *path;                /* the model, for messages */
+    bool blank_zero;                 /* sets dop_diffusion.blank_zero */
+    const char *tokenizer;           /* folder of the tokenizer's files */
+    const char *pad;                 /* text of the padding token; NULL: stated by the tokenizer's files */
+    const char *tokenizer_2, *pad_2; /* as above for the second text encoder, which has the same vocabulary */
+    const char *path;                /* path of the model, for messages */
 } dop_draw_parts;
 
-/* A model that is being imported. */
+/* State of an import. */
 typedef struct dop_draw_reader {
     dop_draw_parts parts;
     dop_arena *arena;
@@ -35,32 +35,33 @@ typedef struct dop_draw_reader {
     dop_diffusion *d;
 } dop_draw_reader;
 
-/* facts.c: reads a configuration into r->d. */
+/* Read a configuration into r->d. Defined in facts.c. */
 dop_status dop_draw_read_unet(dop_draw_reader *r, const dop_json *j);
-dop_status dop_draw_read_text_2(dop_draw_reader *r, const dop_json *j); /* before the U-Net */
+dop_status dop_draw_read_text_2(dop_draw_reader *r, const dop_json *j); /* must precede the U-Net's */
 dop_status dop_draw_read_vae(dop_draw_reader *r, const dop_json *j);
 dop_status dop_draw_read_schedule(dop_draw_reader *r, const dop_json *j);
 
-/* import.c.  Reads DIR/FILE, an object, as a part's configuration. */
+/* Reads DIR/FILE, a JSON object, as a part's configuration. This and the next functions are defined in import.c. */
 dop_status dop_draw_open_config(dop_draw_reader *r, int part, const char *dir, const char *file);
-/* Facts and weights of all parts. */
+/* Imports facts and weights of all parts. */
 dop_status dop_draw_import(dop_draw_reader *r);
-/* Releases the parts' configurations, and returns st. */
+/* Releases the parts' configurations and returns st. */
 dop_status dop_draw_finish(dop_draw_reader *r, dop_status st);
 dop_status dop_draw_no_memory(const dop_draw_reader *r);
 
-/* names.c: the name that a tensor of a single file has in a part of a directory, where "{q,k,v}" stands for three tensors that are one
- * in the file; NULL: directories have no such tensor, or memory is out.  `name` is what follows the part's prefix.  layers: the U-Net's
- * residual blocks of a level on the way down; layers of the text encoder that are used.  projected: its
- * projection, which is the transposed matrix in files, is one of its tensors.  levels: of the autoencoder. */
+/* Convert the name of a single-file tensor, without the part's prefix, to its name in a diffusers directory. "{q,k,v}" stands for
+ * three tensors that are fused in the file. Return NULL if directories have no such tensor, or if out of memory. layers: residual
+ * blocks per level in the U-Net's down path, or used layers of the text encoder. projected: the text encoder has a projection,
+ * which files store transposed. levels: of the autoencoder. Defined in names.c. */
 const char *dop_draw_unet_name(dop_arena *arena, const char *name, uint32_t layers);
 const char *dop_draw_vae_name(dop_arena *arena, const char *name, uint32_t levels);
 const char *dop_draw_text_name(dop_arena *arena, const char *name, uint32_t layers, bool projected);
-/* The name in a single file of a tensor or module of the U-Net, by its name in a directory, without prefixes; NULL: single files have none. */
+/* Converts the directory name of a U-Net tensor or module, without prefixes, to its single-file name; NULL: single
+ * files have none. */
 const char *dop_draw_unet_file_name(dop_arena *arena, const char *name, const dop_diffusion *d);
 
-/* The names that adapters' files have for a matrix, by its name in the first of these forms: "unet.NAME", "text_encoder.NAME",
- * "text_encoder_2.NAME".  Returns how many; one that is NULL: memory is out. */
+/* Lists the names of a matrix in adapter files. module: its name in the first of these forms: "unet.NAME", "text_encoder.NAME",
+ * "text_encoder_2.NAME". Returns the number of names; a NULL name means out of memory. */
 enum { DOP_DRAW_MOST_NAMES = 4 };
 uint32_t dop_draw_adapter_names(dop_arena *arena, const dop_diffusion *d, const char *module, const char **out_names);
 

@@ -1,5 +1,6 @@
-/* A latent diffusion model in one file of safetensors: tensors of all parts, and no configuration.  What the parts' configurations would say
- * follows from names and shapes; where the folder of the file has them, as repositories with both forms do, they are read. */
+/* Imports a latent diffusion model from a single safetensors file, which has the tensors of all parts but no configuration.
+ * Facts follow from names and shapes. Configuration files in the same folder are read if present, as in repositories with both
+ * forms. */
 #include "frontend/diffusion/single_file.h"
 #include "base/os/system.h"
 #include "frontend/diffusion/parts.h"
@@ -17,20 +18,21 @@ enum { NONE = -1 };
 typedef struct single {
     dop_draw_reader r;
     dop_st_set all;
-    const char *folder;                   /* that the file is in */
-    const char *prefix[DOP_DRAW_N_PARTS]; /* of the names of a part's tensors; NULL: there is no such part */
-    int open_clip; /* the text encoder that has OpenCLIP's names: DOP_DRAW_TEXT, as in Stable Diffusion 2, DOP_DRAW_TEXT_2, as in SDXL, or NONE */
-    uint32_t layers, vae_levels, text_layers; /* as the functions of names.c need them */
-    const char *predicts; /* what the U-Net predicts, as diffusers spells it; NULL: the file does not say */
+    const char *folder;                   /* folder of the file */
+    const char *prefix[DOP_DRAW_N_PARTS]; /* prefix of a part's tensor names; NULL: no such part */
+    /* text encoder with OpenCLIP names: DOP_DRAW_TEXT (Stable Diffusion 2), DOP_DRAW_TEXT_2 (SDXL), or NONE */
+    int open_clip;
+    uint32_t layers, vae_levels, text_layers; /* arguments for names.c */
+    const char *predicts;                     /* prediction type in diffusers' spelling; NULL: not stated */
 } single;
 
 /* ---- tensors ------------------------------------------------------------------------------------------------------------ */
 
 static const char unet_prefix[] = "model.diffusion_model.";
 
-/* What follows a prefix in a name; NULL: the name begins otherwise. */
+/* Returns the rest of a name after a prefix; NULL: another prefix. */
 static const char *
-behind(const char *name, const char *prefix)
+skip_name_prefix(const char *name, const char *prefix)
 {
     const size_t n = strlen(prefix);
     return strncmp(name, prefix, n) == 0 ? name + n : NULL;
@@ -47,14 +49,14 @@ find(const dop_st_set *set, const char *format, ...)
     return dop_st_find(set, name);
 }
 
-/* The length of an axis of a tensor; 0: there is none. */
+/* Returns the length of an axis of a tensor; 0: none. */
 static json_int_t
-axis(const dop_st_tensor *t, uint32_t i)
+get_axis_length(const dop_st_tensor *t, uint32_t i)
 {
     return t && i < t->rank && t->shape[i] <= DOP_MAX_VOCAB ? (json_int_t)t->shape[i] : 0;
 }
 
-/* Adds the tensor to a part as q, k and v: a third of its rows each. */
+/* Adds the tensor to a part as q, k and v, a third of its rows each. */
 static bool
 add_thirds(dop_arena *arena, const dop_st_tensor *t, const char *name, dop_st_set *to)
 {
@@ -73,17 +75,17 @@ add_thirds(dop_arena *arena, const dop_st_tensor *t, const char *name, dop_st_se
 }
 
 static int
-by_name(const void *a, const void *b)
+compare_single_tensors(const void *a, const void *b)
 {
     return strcmp(((const dop_st_tensor *)a)->name, ((const dop_st_tensor *)b)->name);
 }
 
-/* The name of a tensor in a part; NULL: it has none there. */
+/* Returns the name of a tensor within a part; NULL: not of this part. */
 static const char *
 name_in(const single *s, int part, const char *name)
 {
     dop_arena *arena = s->r.arena;
-    const char *rest = s->prefix[part] ? behind(name, s->prefix[part]) : NULL;
+    const char *rest = s->prefix[part] ? skip_name_prefix(name, s->prefix[part]) : NULL;
     if (!rest)
         return NULL;
     return part == DOP_DRAW_UNET  ? dop_draw_unet_name(arena, rest, s->layers)
@@ -92,9 +94,9 @@ name_in(const single *s, int part, const char *name)
                                   : rest;
 }
 
-/* Makes a matrix that is stored as its transposed one a matrix of its own. */
+/* Transposes a matrix that is stored transposed, in a copy. */
 static dop_status
-turn(const single *s, dop_st_tensor *t)
+transpose_tensor(const single *s, dop_st_tensor *t)
 {
     const uint64_t rows = t->rank == 2 ? t->shape[0] : 0, cols = t->rank == 2 ? t->shape[1] : 0,
                    size = rows && cols ? t->bytes / rows / cols : 0;
@@ -136,10 +138,10 @@ list_part(single *s, int part)
         dop_st_tensor *own = &to->tensors[to->n++];
         *own = *t;
         own->name = name;
-        if (part == s->open_clip && strcmp(name, "text_projection.weight") == 0 && turn(s, own) != DOP_OK)
+        if (part == s->open_clip && strcmp(name, "text_projection.weight") == 0 && transpose_tensor(s, own) != DOP_OK)
             return DOP_E_NOMEM;
     }
-    qsort(to->tensors, to->n, sizeof *to->tensors, by_name);
+    qsort(to->tensors, to->n, sizeof *to->tensors, compare_single_tensors);
     for (uint32_t i = 1; i < to->n; i++)
         if (strcmp(to->tensors[i - 1].name, to->tensors[i].name) == 0)
             return DOP_FAIL_IN(s->r.diag, DOP_E_INPUT, s->r.parts.path, "two tensors stand for %s",
@@ -149,31 +151,31 @@ list_part(single *s, int part)
 
 /* ---- configurations ----------------------------------------------------------------------------------------------------- */
 
-/* A configuration that is being made; `failed`: memory ran out. */
+/* A configuration being built. failed: out of memory. */
 typedef struct config {
     json_t *object;
     bool failed;
 } config;
 
 static void
-say(config *c, const char *key, json_t *value)
+set_config_field(config *c, const char *key, json_t *value)
 {
     c->failed |= json_object_set_new(c->object, key, value) != 0;
 }
 
-/* Appends to a list, or with `first` puts before what is there. */
+/* Appends to a list; `first`: prepends. */
 static void
-put(config *c, const char *key, json_t *value, bool first)
+put_config_item(config *c, const char *key, json_t *value, bool first)
 {
     json_t *list = json_object_get(c->object, key);
     if (!list && (list = json_array()))
-        say(c, key, list);
+        set_config_field(c, key, list);
     c->failed |= (first ? json_array_insert_new(list, 0, value) : json_array_append_new(list, value)) != 0;
 }
 
-/* A new reference to what was made; NULL: memory ran out. */
+/* Returns a new reference to the result; NULL: out of memory. */
 static json_t *
-made(config *c)
+finish_config(config *c)
 {
     if (c->failed) {
         json_decref(c->object);
@@ -182,36 +184,37 @@ made(config *c)
     return c->object;
 }
 
-/* Is it a scheduler of a model that predicts velocities?  Stable Diffusion 2 does for 768 x 768 pixels. */
+/* True if the model predicts velocities, as Stable Diffusion 2 for 768 x 768 pixels does. */
 static bool
-velocities(const single *s)
+predicts_velocity(const single *s)
 {
     const json_t *v = json_object_get(s->r.parts.of[DOP_DRAW_SCHEDULER].config, "prediction_type");
     return json_is_string(v) && strcmp(json_string_value(v), "v_prediction") == 0;
 }
 
-/* Values of the vector of a text that the second text encoder gives. */
+/* Returns the length of the second text encoder's pooled vector. */
 static json_int_t
-projection(const single *s)
+get_projection_width(const single *s)
 {
-    return axis(find(&s->r.parts.of[DOP_DRAW_TEXT_2].set, "text_projection.weight"), 0);
+    return get_axis_length(find(&s->r.parts.of[DOP_DRAW_TEXT_2].set, "text_projection.weight"), 0);
 }
 
-/* Attention has 8 heads where its first product is a convolution, as in Stable Diffusion 1, and heads of 64 values where it is a matrix. */
+/* Derives the U-Net's configuration. Attention has 8 heads if its first product is a convolution (Stable Diffusion 1),
+ * and heads of 64 values if it is a matrix. */
 static json_t *
-unet_config(const single *s)
+derive_unet_config(const single *s)
 {
     enum { HEADS = 8, HEAD = 64 };
     const dop_st_set *set = &s->r.parts.of[DOP_DRAW_UNET].set;
     const dop_st_tensor *key = NULL;
-    const json_int_t sample = s->prefix[DOP_DRAW_TEXT_2] ? 128 : velocities(s) ? 96 : 64;
+    const json_int_t sample = s->prefix[DOP_DRAW_TEXT_2] ? 128 : predicts_velocity(s) ? 96 : 64;
     config c = {.object = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "_class_name", "UNet2DConditionModel",
-                                    "in_channels", axis(find(set, "conv_in.weight"), 1), "out_channels",
-                                    axis(find(set, "conv_out.weight"), 0), "layers_per_block", (json_int_t)s->layers,
-                                    "norm_num_groups", (json_int_t)32, "sample_size", sample)};
+                                    "in_channels", get_axis_length(find(set, "conv_in.weight"), 1), "out_channels",
+                                    get_axis_length(find(set, "conv_out.weight"), 0), "layers_per_block",
+                                    (json_int_t)s->layers, "norm_num_groups", (json_int_t)32, "sample_size", sample)};
     c.failed = !c.object;
     for (uint32_t i = 0; i <= DOP_DRAW_LEVELS; i++) {
-        const json_int_t channels = axis(find(set, "down_blocks.%u.resnets.0.conv1.weight", i), 0);
+        const json_int_t channels = get_axis_length(find(set, "down_blocks.%u.resnets.0.conv1.weight", i), 0);
         const dop_st_tensor *in = find(set, "down_blocks.%u.attentions.0.proj_in.weight", i);
         uint32_t depth = 0;
         if (channels == 0)
@@ -220,95 +223,96 @@ unet_config(const single *s)
             depth++;
         if (!key)
             key = find(set, "down_blocks.%u.attentions.0.transformer_blocks.0.attn2.to_k.weight", i);
-        if (!in) /* of the middle, where the last level has none */
+        if (!in) /* of the middle block, if the last level has none */
             in = find(set, "mid_block.attentions.0.proj_in.weight");
         const json_int_t heads = !in || in->rank != 2 ? HEADS : channels < HEAD ? 1 : channels / HEAD;
-        put(&c, "block_out_channels", json_integer(channels), false);
-        put(&c, "transformer_layers_per_block", json_integer(depth ? depth : 1), false);
-        put(&c, "attention_head_dim", json_integer(heads), false);
-        put(&c, "down_block_types", json_string(depth ? "CrossAttnDownBlock2D" : "DownBlock2D"), false);
-        put(&c, "up_block_types", json_string(depth ? "CrossAttnUpBlock2D" : "UpBlock2D"), true);
+        put_config_item(&c, "block_out_channels", json_integer(channels), false);
+        put_config_item(&c, "transformer_layers_per_block", json_integer(depth ? depth : 1), false);
+        put_config_item(&c, "attention_head_dim", json_integer(heads), false);
+        put_config_item(&c, "down_block_types", json_string(depth ? "CrossAttnDownBlock2D" : "DownBlock2D"), false);
+        put_config_item(&c, "up_block_types", json_string(depth ? "CrossAttnUpBlock2D" : "UpBlock2D"), true);
     }
-    say(&c, "cross_attention_dim", json_integer(axis(key, 1)));
-    const json_int_t added = axis(find(set, "add_embedding.linear_1.weight"), 1);
+    set_config_field(&c, "cross_attention_dim", json_integer(get_axis_length(key, 1)));
+    const json_int_t added = get_axis_length(find(set, "add_embedding.linear_1.weight"), 1);
     if (added) {
-        say(&c, "addition_embed_type", json_string("text_time"));
-        say(&c, "projection_class_embeddings_input_dim", json_integer(added));
-        say(&c, "addition_time_embed_dim", json_integer((added - projection(s)) / 6));
+        set_config_field(&c, "addition_embed_type", json_string("text_time"));
+        set_config_field(&c, "projection_class_embeddings_input_dim", json_integer(added));
+        set_config_field(&c, "addition_time_embed_dim", json_integer((added - get_projection_width(s)) / 6));
     }
-    return made(&c);
+    return finish_config(&c);
 }
 
 static json_t *
-vae_config(const single *s)
+derive_vae_config(const single *s)
 {
     const dop_st_set *set = &s->r.parts.of[DOP_DRAW_VAE].set;
     uint32_t layers = 0;
     while (layers < 8 && find(set, "decoder.up_blocks.0.resnets.%u.conv1.weight", layers + 1))
         layers++;
     config c = {.object = json_pack("{s:s, s:I, s:I, s:I, s:I, s:f}", "_class_name", "AutoencoderKL", "latent_channels",
-                                    axis(find(set, "decoder.conv_in.weight"), 1), "out_channels",
-                                    axis(find(set, "decoder.conv_out.weight"), 0), "layers_per_block",
+                                    get_axis_length(find(set, "decoder.conv_in.weight"), 1), "out_channels",
+                                    get_axis_length(find(set, "decoder.conv_out.weight"), 0), "layers_per_block",
                                     (json_int_t)layers, "norm_num_groups", (json_int_t)32, "scaling_factor",
                                     s->prefix[DOP_DRAW_TEXT_2] ? 0.13025 : 0.18215)};
     c.failed = !c.object;
     for (uint32_t i = 0; i < s->vae_levels; i++) {
         const dop_st_tensor *t = find(set, "decoder.up_blocks.%u.resnets.0.conv1.weight", i);
-        put(&c, "block_out_channels", json_integer(axis(t, 0)), true);
-        put(&c, "up_block_types", json_string("UpDecoderBlock2D"), false);
+        put_config_item(&c, "block_out_channels", json_integer(get_axis_length(t, 0)), true);
+        put_config_item(&c, "up_block_types", json_string("UpDecoderBlock2D"), false);
     }
-    return made(&c);
+    return finish_config(&c);
 }
 
-/* Text encoders have heads of 64 values. */
+/* Derives a text encoder's configuration; heads have 64 values. */
 static json_t *
-encoder_config(const single *s, int part)
+derive_encoder_config(const single *s, int part)
 {
     enum { HEAD = 64 };
     const dop_st_set *set = &s->r.parts.of[part].set;
     const char *in = find(set, "text_model.embeddings.token_embedding.weight") ? "text_model." : "";
     const char *act = part == s->open_clip ? "gelu" : "quick_gelu";
     const dop_st_tensor *tokens = find(set, "%sembeddings.token_embedding.weight", in);
-    const json_int_t width = axis(tokens, 1);
+    const json_int_t width = get_axis_length(tokens, 1);
     uint32_t layers = 0;
     while (layers < DOP_MAX_LAYERS && find(set, "%sencoder.layers.%u.mlp.fc1.weight", in, layers))
         layers++;
     config c = {.object = json_pack("{s:[s], s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "architectures", "CLIPTextModel",
                                     "model_type", "clip_text_model", "hidden_act", act, "hidden_size", width,
-                                    "intermediate_size", axis(find(set, "%sencoder.layers.0.mlp.fc1.weight", in), 0),
+                                    "intermediate_size",
+                                    get_axis_length(find(set, "%sencoder.layers.0.mlp.fc1.weight", in), 0),
                                     "num_hidden_layers", (json_int_t)layers, "num_attention_heads",
                                     width < HEAD ? (json_int_t)1 : width / HEAD, "max_position_embeddings",
-                                    axis(find(set, "%sembeddings.position_embedding.weight", in), 0), "vocab_size",
-                                    axis(tokens, 0))};
+                                    get_axis_length(find(set, "%sembeddings.position_embedding.weight", in), 0),
+                                    "vocab_size", get_axis_length(tokens, 0))};
     c.failed = !c.object;
-    if (projection(s))
-        say(&c, "projection_dim", json_integer(projection(s)));
-    return made(&c);
+    if (get_projection_width(s))
+        set_config_field(&c, "projection_dim", json_integer(get_projection_width(s)));
+    return finish_config(&c);
 }
 
 static json_t *
-text_config(const single *s)
+derive_text_config(const single *s)
 {
-    return encoder_config(s, DOP_DRAW_TEXT);
+    return derive_encoder_config(s, DOP_DRAW_TEXT);
 }
 
 static json_t *
-text_2_config(const single *s)
+derive_text_2_config(const single *s)
 {
-    return encoder_config(s, DOP_DRAW_TEXT_2);
+    return derive_encoder_config(s, DOP_DRAW_TEXT_2);
 }
 
 static json_t *
-scheduler_config(const single *s)
+derive_scheduler_config(const single *s)
 {
     return json_pack("{s:s, s:f, s:f, s:s, s:I, s:s, s:s}", "_class_name", "EulerDiscreteScheduler", "beta_start",
                      0.00085, "beta_end", 0.012, "beta_schedule", "scaled_linear", "steps_offset", (json_int_t)1,
                      "timestep_spacing", "leading", "prediction_type", s->predicts);
 }
 
-/* The part's configuration beside the file, FOLDER/FILE; else the one that follows from its tensors.  */
+/* Reads a part's configuration from FOLDER/FILE next to the file; otherwise derives it from the tensors. */
 static dop_status
-configure(single *s, int part, const char *file, json_t *(*derive)(const single *s))
+configure_part(single *s, int part, const char *file, json_t *(*derive)(const single *s))
 {
     dop_draw_part *p = &s->r.parts.of[part];
     const char *beside = dop_arena_printf(s->r.arena, "%s/%s", s->folder, file);
@@ -321,7 +325,7 @@ configure(single *s, int part, const char *file, json_t *(*derive)(const single 
     return p->config ? DOP_OK : dop_draw_no_memory(&s->r);
 }
 
-/* Finds what the U-Net predicts: by the file's metadata, or by a tensor whose presence says so, as tools for such files write them. */
+/* Finds the prediction type from the file's metadata, or from a marker tensor that tools for such files write. */
 static dop_status
 find_predicts(single *s, const dop_map *map)
 {
@@ -352,17 +356,17 @@ open_scheduler(single *s)
                                 "Diffusion 2.1 for 768x768; of others, put scheduler_config.json beside it",
                                 s->r.diag));
     }
-    return configure(s, DOP_DRAW_SCHEDULER, here ? "scheduler_config.json" : "scheduler/scheduler_config.json",
-                     scheduler_config);
+    return configure_part(s, DOP_DRAW_SCHEDULER, here ? "scheduler_config.json" : "scheduler/scheduler_config.json",
+                          derive_scheduler_config);
 }
 
 /* ---- the file ----------------------------------------------------------------------------------------------------------- */
 
-/* Finds which parts there are, and counts what names of their tensors depend on. */
+/* Finds the parts, and counts the layers that tensor names depend on. */
 static void
-count(single *s)
+count_single_parts(single *s)
 {
-    enum { ALL_LAYERS = 24 }; /* of OpenCLIP ViT-H: Stable Diffusion 2 reads what the last but one gives */
+    enum { ALL_LAYERS = 24 }; /* OpenCLIP ViT-H; Stable Diffusion 2 reads the result of the second to last layer */
     static const char first[] = "transformer.resblocks.0.ln_1.weight", one[] = "cond_stage_model.model.",
                       two[] = "conditioner.embedders.1.model.";
     const bool xl = find(&s->all, "%s%s", two, first), v2 = !xl && find(&s->all, "%s%s", one, first);
@@ -383,9 +387,9 @@ count(single *s)
     s->r.parts.blank_zero = xl;
 }
 
-/* Are all parts in the file? */
+/* Checks that all parts are in the file. */
 static dop_status
-check_parts(const single *s)
+check_all_parts(const single *s)
 {
     static const struct {
         int part;
@@ -401,13 +405,13 @@ check_parts(const single *s)
                              "a single file with no text encoder of a known form (cond_stage_model, conditioner)");
 }
 
-/* The tokenizer lies beside the file: in the folder "tokenizer", or in the folder of the file itself. */
+/* Finds the tokenizer next to the file: in the folder "tokenizer", or in the file's own folder. */
 static dop_status
-find_tokenizer(single *s)
+find_single_tokenizer(single *s)
 {
     const char *const folders[] = {dop_arena_printf(s->r.arena, "%s/tokenizer", s->folder), s->folder};
     bool found = false, failed = !folders[0];
-    s->r.parts.pad = s->open_clip == DOP_DRAW_TEXT ? "!" : "<|endoftext|>"; /* OpenCLIP fills up with token 0 */
+    s->r.parts.pad = s->open_clip == DOP_DRAW_TEXT ? "!" : "<|endoftext|>"; /* OpenCLIP pads with token 0 */
     s->r.parts.pad_2 = "!";
     for (size_t i = 0; i < 2 && !found && !failed; i++) {
         dop_buf path = {0};
@@ -425,24 +429,24 @@ find_tokenizer(single *s)
 }
 
 static dop_status
-read_parts(single *s)
+read_single_parts(single *s)
 {
     static const struct {
         int part;
         const char *file;
         json_t *(*derive)(const single *s);
-    } parts[] = {{DOP_DRAW_TEXT, "text_encoder/config.json", text_config},
-                 {DOP_DRAW_TEXT_2, "text_encoder_2/config.json", text_2_config},
-                 {DOP_DRAW_UNET, "unet/config.json", unet_config},
-                 {DOP_DRAW_VAE, "vae/config.json", vae_config}};
+    } parts[] = {{DOP_DRAW_TEXT, "text_encoder/config.json", derive_text_config},
+                 {DOP_DRAW_TEXT_2, "text_encoder_2/config.json", derive_text_2_config},
+                 {DOP_DRAW_UNET, "unet/config.json", derive_unet_config},
+                 {DOP_DRAW_VAE, "vae/config.json", derive_vae_config}};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         DOP_RETURN_IF_ERROR(list_part(s, parts[i].part));
-    DOP_RETURN_IF_ERROR(check_parts(s));
-    DOP_RETURN_IF_ERROR(find_tokenizer(s));
+    DOP_RETURN_IF_ERROR(check_all_parts(s));
+    DOP_RETURN_IF_ERROR(find_single_tokenizer(s));
     DOP_RETURN_IF_ERROR(open_scheduler(s));
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (s->prefix[parts[i].part])
-            DOP_RETURN_IF_ERROR(configure(s, parts[i].part, parts[i].file, parts[i].derive));
+            DOP_RETURN_IF_ERROR(configure_part(s, parts[i].part, parts[i].file, parts[i].derive));
     return dop_draw_import(&s->r);
 }
 
@@ -466,10 +470,10 @@ dop_import_single_file(const char *path, dop_diag *diag, dop_checkpoint *m, bool
     if (st == DOP_OK)
         st = dop_st_parse(path, &m->weights.maps[m->weights.n_maps - 1], m->arena, diag, &s.all);
     for (uint32_t i = 0; st == DOP_OK && i < s.all.n && !*out_is; i++)
-        *out_is = behind(s.all.tensors[i].name, unet_prefix) != NULL;
+        *out_is = skip_name_prefix(s.all.tensors[i].name, unet_prefix) != NULL;
     if (st != DOP_OK || !*out_is)
         return st;
-    count(&s);
+    count_single_parts(&s);
     st = find_predicts(&s, &m->weights.maps[m->weights.n_maps - 1]);
-    return dop_draw_finish(&s.r, st == DOP_OK ? read_parts(&s) : st);
+    return dop_draw_finish(&s.r, st == DOP_OK ? read_single_parts(&s) : st);
 }

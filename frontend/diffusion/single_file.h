@@ -1,11 +1,13 @@
-/* A latent diffusion model in one file of safetensors: tensors of all parts, and no configuration.  What the parts' configurations would say follows from names and shapes; where the folder of the file has them, as repositories with both forms do, they are read. */
+/* Imports a latent diffusion model from a single safetensors file, which has the tensors of all parts but no
+ * configuration. Facts follow from names and shapes. Configuration files in the same folder are read if present, as in
+ * repositories with both forms. */
 #ifndef DOPPLER_FRONTEND_DIFFUSION_SINGLE_FILE_H
 #define DOPPLER_FRONTEND_DIFFUSION_SINGLE_FILE_H
 
 #include "frontend/facts/arch.h"
 
-/* A diffusion model in one file of safetensors, under the names that it was published with first.  *out_is: it is one; else nothing
- * happened. */
+/* Imports a diffusion model from one safetensors file with the originally published names. *out_is: false if the file is not such
+ * a model; nothing else is then changed. */
 dop_status dop_import_single_file(const char *path, dop_diag *diag, dop_checkpoint *m, bool *out_is);
 
 #endif

@@ -21,7 +21,7 @@ check_f64(const char *what, double v, double min, double max, const char *path, 
 }
 
 static dop_status
-check_rope(const dop_rope *r, uint32_t i, const char *path, dop_diag *diag)
+check_arch_rope(const dop_rope *r, uint32_t i, const char *path, dop_diag *diag)
 {
     if (r->dims == 0 || r->dims % 2 != 0 || r->dims > DOP_MAX_HEAD_DIM)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
@@ -55,8 +55,8 @@ check_norm(const char *what, const dop_norm *n, const char *path, dop_diag *diag
     return check_f64(what, n->eps, 0, 1, path, diag);
 }
 
-/* Checks a layer that shares another layer's keys and values: the other layer must have some, of the shape that its own would
- * have.  Those of a drafter without its model are not known yet. */
+/* Checks a layer that uses another layer's keys and values: that layer must have a cache of its own, of the required shape. For a
+ * drafter without its model the other layer is not known yet. */
 static dop_status
 check_shared(const dop_arch *a, uint32_t i, const dop_attention *t, const char *path, dop_diag *diag)
 {
@@ -75,7 +75,7 @@ check_shared(const dop_arch *a, uint32_t i, const dop_attention *t, const char *
 }
 
 static dop_status
-check_inputs(const dop_arch *a, const char *path, dop_diag *diag)
+check_layer_inputs(const dop_arch *a, const char *path, dop_diag *diag)
 {
     const dop_layer_inputs *p = &a->inputs;
     if (p->width == 0)
@@ -84,12 +84,12 @@ check_inputs(const dop_arch *a, const char *path, dop_diag *diag)
         check_u32("the width of a layer's own input", p->width, DOP_MAX_WIDTH / DOP_MAX_LAYERS, path, diag));
     DOP_RETURN_IF_ERROR(check_u32("the vocabulary of the layers' own inputs", p->vocab, DOP_MAX_VOCAB, path, diag));
     if (p->vocab < a->vocab && !a->altup.n)
-        /* Gemma 3n has none for tokens that stand for images and sounds */
+        /* Gemma 3n has no per-layer inputs for image and sound tokens */
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the layers' own inputs know %u of %u tokens", p->vocab, a->vocab);
     return check_norm("the epsilon of the norm of the layers' own inputs", &p->norm, path, diag);
 }
 
-/* The index of sparse attention, which chooses positions for latent attention. */
+/* Checks the index of sparse attention, which selects positions for latent attention. */
 static dop_status
 check_index(const dop_arch *a, uint32_t i, const dop_attention *t, const char *path, dop_diag *diag)
 {
@@ -207,7 +207,7 @@ check_recurrent(const dop_arch *a, uint32_t i, const dop_mixer *m, const char *p
     return DOP_OK;
 }
 
-/* Refuses layers that the graph builder cannot build yet. */
+/* Fails for combinations that the graph builder does not support. */
 static dop_status
 check_kinds(const dop_layer *y, uint32_t i, const char *path, dop_diag *diag)
 {
@@ -316,9 +316,9 @@ dop_arch_check(const dop_arch *a, const char *path, dop_diag *diag)
     if (a->altup.n && (a->altup.n < 2 || a->altup.n > DOP_MAX_STREAMS || a->altup.active >= a->altup.n))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "%u streams, of which number %u is active, are not supported",
                            a->altup.n, a->altup.active);
-    DOP_RETURN_IF_ERROR(check_inputs(a, path, diag));
+    DOP_RETURN_IF_ERROR(check_layer_inputs(a, path, diag));
     for (uint32_t i = 0; i < a->n_ropes; i++)
-        DOP_RETURN_IF_ERROR(check_rope(&a->ropes[i], i, path, diag));
+        DOP_RETURN_IF_ERROR(check_arch_rope(&a->ropes[i], i, path, diag));
     for (uint32_t i = 0; i < dop_arch_all_layers(a); i++)
         DOP_RETURN_IF_ERROR(check_layer(a, i, path, diag));
     return DOP_OK;
@@ -429,7 +429,7 @@ dop_arch_draft_layer(dop_arch *a)
     *y = a->layers[i - 1];
     y->control = y->scaled = false;
     for (uint32_t k = a->n_layers;
-         k-- > 0 && y->ffn.kind == DOP_FFN_NONE;) /* a block has one part, and this layer both */
+         k-- > 0 && y->ffn.kind == DOP_FFN_NONE;) /* a block has one part, but this layer needs both */
         if (a->layers[k].ffn.kind != DOP_FFN_NONE) {
             y->ffn = a->layers[k].ffn;
             y->ffn_norm = a->layers[k].ffn_norm;
@@ -467,7 +467,7 @@ dop_arch_make_reader(dop_arch *a, uint32_t hidden)
         y->draft_norm = y->reader.leaves ? a->final_norm : (dop_norm){0};
         t->k_norm = t->v_norm = (dop_norm){0};
         t->k_is_v = false;
-        t->shares = 1; /* which one is known with the model */
+        t->shares = 1; /* placeholder; set when the model is known */
     }
     for (uint32_t i = 0; i < a->n_ropes; i++)
         a->ropes[i].first = 1;
@@ -575,7 +575,7 @@ dop_status
 dop_arch_each_weight(const dop_arch *a, dop_weight_need_fn *fn, void *user)
 {
     dop_weight_need need;
-    /* Rows of weights.def with the scope LAYER lie together: each run of them is gone through once per layer. */
+    /* Rows of weights.def with scope LAYER are contiguous: each run is visited once per layer. */
     for (int from = DOP_W_none + 1, end = from; from < DOP_N_ROLES; from = end) {
         const int scope = roles[from].scope;
         while (end < DOP_N_ROLES && roles[end].scope == scope)

@@ -1,9 +1,9 @@
-/* The chat template in a directory (Hugging Face, RDRR), where it lies beside the tokenizer. */
+/* Chat template files in a model directory (Hugging Face, RDRR), next to the tokenizer. */
 #include "frontend/facts/chat_file.h"
 #include "frontend/facts/import.h"
 #include "text/import/chat_files.h"
 
-/* An empty text means that the model has no template. */
+/* Empty text: the model has no template. */
 dop_status
 dop_import_keep_template(dop_checkpoint *m, dop_status st, dop_buf *text, dop_diag *diag)
 {

@@ -1,4 +1,4 @@
-/* Facts of architectures that files state as numbers or as true or false, with the key of each in each format (facts.def). */
+/* Facts that files state as numbers or booleans, with their key in each format (facts.def). */
 #ifndef DOPPLER_FRONTEND_FACTS_FACTS_H
 #define DOPPLER_FRONTEND_FACTS_FACTS_H
 
@@ -11,9 +11,9 @@ typedef enum dop_fact {
     DOP_N_FACTS
 } dop_fact;
 
-/* A fact's key in one format, and the range of what a file may state. */
+/* Key of a fact in one format, and its valid range. */
 typedef struct dop_fact_key {
-    const char *key; /* NULL: the format has none, or families spell it differently */
+    const char *key; /* NULL: the format has no key, or families spell it differently */
     double least, most;
 } dop_fact_key;
 
@@ -22,7 +22,7 @@ extern const dop_fact_key dop_facts_hf[DOP_N_FACTS], dop_facts_gguf[DOP_N_FACTS]
 #define DOP_GGUF(name) (&dop_facts_gguf[DOP_FACT_##name])
 #define DOP_RDRR(name) (&dop_facts_rdrr[DOP_FACT_##name])
 
-/* Read a fact by its key and check its range, as dop_json_u32() and so on of base/json/json_util.h do. */
+/* Read a fact by its key and check its range, like dop_json_u32() and others of base/json/json_util.h. */
 dop_status dop_fact_u32(const dop_json *j, const dop_fact_key *key, uint32_t *out);
 dop_status dop_fact_u32_or(const dop_json *j, const dop_fact_key *key, uint32_t otherwise, uint32_t *out);
 dop_status dop_fact_f64(const dop_json *j, const dop_fact_key *key, double *out);

@@ -21,7 +21,7 @@ static const char *const reasons[DOP_N_EXCUSES] = {
     [DOP_EXCUSE_ZERO_BIAS] = "biases that a quantizer wrote, all zero",
 };
 
-/* Excused names: patterns of fnmatch(), of which the first that matches a name counts. */
+/* Excused names: patterns of fnmatch(). The first match counts. */
 static const struct {
     const char *pattern;
     dop_excuse excuse;
@@ -29,7 +29,7 @@ static const struct {
     {"*rotary_emb.inv_freq", DOP_EXCUSE_ROTARY},
     {"*rotary_pos_emb.inv_freq", DOP_EXCUSE_ROTARY},
     {"*rotary_emb.???_cached", DOP_EXCUSE_ROTARY},
-    {"*.attn.bias", DOP_EXCUSE_MASK}, /* GPT-2: a triangle of ones, not a bias */
+    {"*.attn.bias", DOP_EXCUSE_MASK}, /* GPT-2: a triangular mask of ones, not a bias */
     {"*.attn.masked_bias", DOP_EXCUSE_MASK},
     {"*.attention.bias", DOP_EXCUSE_MASK},
     {"*.attention.masked_bias", DOP_EXCUSE_MASK},
@@ -39,7 +39,7 @@ static const struct {
     {"*_attn.kv_scale", DOP_EXCUSE_CACHE_SCALE},
     {"*_attn.prob_output_scale", DOP_EXCUSE_CACHE_SCALE},
     {"*_attn.attn.prob_scale", DOP_EXCUSE_CACHE_SCALE},
-    {"*.[kv]_proj.[kv]_scale", DOP_EXCUSE_CACHE_SCALE}, /* of matrices that are not quantized themselves */
+    {"*.[kv]_proj.[kv]_scale", DOP_EXCUSE_CACHE_SCALE}, /* scales of caches or matrices that are not quantized */
     {"*.[kqv]_proj.output_scale", DOP_EXCUSE_CACHE_SCALE},
     {"*.mlp.act_fn.eps", DOP_EXCUSE_ACT_EPS},
     {"vision_*", DOP_EXCUSE_VISION},
@@ -82,7 +82,7 @@ static const struct {
     {"verifier_norm.weight", DOP_EXCUSE_LIST},
     {"verifier_lm_head.weight", DOP_EXCUSE_LIST},
     {"masked_embedding.*", DOP_EXCUSE_DRAFTER},
-    {"model.embed_tokens.weight", DOP_EXCUSE_DRAFTER}, /* models need theirs */
+    {"model.embed_tokens.weight", DOP_EXCUSE_DRAFTER}, /* a drafter uses its model's embedding */
     {"token_embd.weight", DOP_EXCUSE_DRAFTER},
     {"lm_head.weight", DOP_EXCUSE_TIED},
     {"proj_out.weight", DOP_EXCUSE_TIED},
@@ -97,7 +97,7 @@ dop_checkpoint_note(dop_checkpoint *m, const char *text, dop_diag *diag)
 }
 
 static bool
-excused(const dop_leftovers *l, const char *name, uint32_t rank, dop_excuse *out)
+find_excuse(const dop_leftovers *l, const char *name, uint32_t rank, dop_excuse *out)
 {
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
         const bool head = patterns[i].excuse == DOP_EXCUSE_HEAD;
@@ -110,9 +110,9 @@ excused(const dop_leftovers *l, const char *name, uint32_t rank, dop_excuse *out
     return false;
 }
 
-/* The number of the layer in a tensor's name; -1: it has none. */
+/* Returns the layer number in a tensor's name; -1: none. */
 static long
-layer_of(const dop_leftovers *l, const char *name)
+get_tensor_layer(const dop_leftovers *l, const char *name)
 {
     const char *at = strstr(name, l->layer_prefix);
     char *end = NULL;
@@ -123,9 +123,10 @@ layer_of(const dop_leftovers *l, const char *name)
     return end != at && *end == '.' && n >= 0 ? n : -1;
 }
 
-/* Does a tensor belong to keys or values of a layer that shares another layer's?  Checkpoints may hold such tensors, unused. */
+/* True if a tensor is for keys or values of a layer that uses another layer's. Checkpoints may hold such unused
+ * tensors. */
 static bool
-of_shared(const dop_leftovers *l, const char *name, long layer)
+is_of_shared_layer(const dop_leftovers *l, const char *name, long layer)
 {
     static const char *const kinds[] = {"*.k_proj.*", "*.v_proj.*", "*.k_norm.*",     "*.v_norm.*",
                                         "*.attn_k.*", "*.attn_v.*", "*.attn_k_norm.*"};
@@ -142,13 +143,13 @@ dop_status
 dop_leftovers_add(dop_leftovers *l, const char *name, uint32_t rank, const char *file)
 {
     const uint32_t n = l->model->arch.n_layers;
-    const long layer = layer_of(l, name);
+    const long layer = get_tensor_layer(l, name);
     dop_excuse why = DOP_EXCUSE_DRAFT;
-    if (of_shared(l, name, layer)) {
+    if (is_of_shared_layer(l, name, layer)) {
         l->excused[DOP_EXCUSE_SHARED]++;
         return DOP_OK;
     }
-    if ((layer >= (long)n && layer - (long)n < (long)l->draft_layers) || excused(l, name, rank, &why)) {
+    if ((layer >= (long)n && layer - (long)n < (long)l->draft_layers) || find_excuse(l, name, rank, &why)) {
         l->excused[why]++;
         return DOP_OK;
     }
@@ -160,10 +161,10 @@ dop_leftovers_add(dop_leftovers *l, const char *name, uint32_t rank, const char 
 }
 
 static dop_status
-refuse(const dop_leftovers *l)
+fail_unknown_tensors(const dop_leftovers *l)
 {
     char more[48] = "";
-    const long layer = layer_of(l, l->unknown);
+    const long layer = get_tensor_layer(l, l->unknown);
     if (l->n_unknown > 1)
         snprintf(more, sizeof more, " (and of %u tensors more)", l->n_unknown - 1);
     if (layer >= (long)l->model->arch.n_layers)
@@ -181,7 +182,7 @@ dop_leftovers_finish(dop_leftovers *l)
     dop_buf text = {0};
     dop_checkpoint *m = l->model;
     if (l->n_unknown)
-        return refuse(l);
+        return fail_unknown_tensors(l);
     for (int i = 0; i < DOP_N_EXCUSES; i++)
         if (l->excused[i])
             dop_buf_printf(&text, "%s%u %s", text.size ? "; " : "tensors not used: ", l->excused[i], reasons[i]);

@@ -13,7 +13,7 @@ dop_lookup_hash(const char *text)
 }
 
 static void
-put(dop_lookup *x, uint32_t hash, uint32_t value)
+put_lookup_entry(dop_lookup *x, uint32_t hash, uint32_t value)
 {
     uint32_t at = hash & (x->cap - 1);
     while (x->slots[at].value)
@@ -32,11 +32,11 @@ dop_lookup_add(dop_lookup *x, uint32_t hash, uint32_t value)
             return false;
         for (uint32_t i = 0; i < x->cap; i++)
             if (x->slots[i].value)
-                put(&more, x->slots[i].hash, x->slots[i].value);
+                put_lookup_entry(&more, x->slots[i].hash, x->slots[i].value);
         free(x->slots);
         *x = more;
     }
-    put(x, hash, value + 1);
+    put_lookup_entry(x, hash, value + 1);
     x->n++;
     return true;
 }

@@ -1,4 +1,4 @@
-/* Tensor names: those of GGUF files, whole names with prefix and layer, rows of fused tensors, and names of activations. */
+/* Tensor names: names in GGUF files, full names with prefix and layer, rows of fused tensors; names of activations. */
 #include "frontend/facts/names.h"
 #include "base/words.h"
 #include "frontend/facts/import.h"
@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Tensor names of weights in GGUF files; those of layers follow the prefix "blk.<i>.".  Source: the GGUF specification, section
- * "Standardized tensor names".  Where a role has several names, the importer takes the first that the file has. */
+/* Tensor names of weights in GGUF files (GGUF specification, section "Standardized tensor names"). Layer names follow the prefix
+ * "blk.<i>.". If a role has several names, the first one present in the file is used. */
 const dop_tensor_name dop_gguf_names[] = {
     {DOP_W_embed, "token_embd.weight", DOP_PART_ALL, false},
     {DOP_W_pos_embed, "position_embd.weight", DOP_PART_ALL, false},
@@ -16,7 +16,7 @@ const dop_tensor_name dop_gguf_names[] = {
     {DOP_W_attn_sum_norm_bias, "attn_output_norm.bias", DOP_PART_ALL, false},
     {DOP_W_ffn_sum_norm, "layer_output_norm.weight", DOP_PART_ALL, false},
     {DOP_W_ffn_sum_norm_bias, "layer_output_norm.bias", DOP_PART_ALL, false},
-    {DOP_W_dense1, "cls.weight", DOP_PART_ALL, false}, /* a product's name is the first of these that the file has */
+    {DOP_W_dense1, "cls.weight", DOP_PART_ALL, false}, /* the first of these names present in the file is used */
     {DOP_W_dense1_bias, "cls.bias", DOP_PART_ALL, false},
     {DOP_W_dense1_norm, "cls.norm.weight", DOP_PART_ALL, false},
     {DOP_W_dense2, "cls.output.weight", DOP_PART_ALL, false},
@@ -51,7 +51,7 @@ const dop_tensor_name dop_gguf_names[] = {
     {DOP_W_kv_a_norm, "attn_kv_a_norm.weight", DOP_PART_ALL, false},
     {DOP_W_k_up, "attn_k_b.weight", DOP_PART_ALL, false},
     {DOP_W_v_up, "attn_v_b.weight", DOP_PART_ALL, false},
-    {DOP_W_k_up, "attn_kv_b.weight", DOP_PART_K_UP, true}, /* in older files, and in MiniCPM 3's */
+    {DOP_W_k_up, "attn_kv_b.weight", DOP_PART_K_UP, true}, /* older files, and MiniCPM 3 */
     {DOP_W_v_up, "attn_kv_b.weight", DOP_PART_V_UP, false},
     {DOP_W_index_q, "indexer.attn_q_b.weight", DOP_PART_ALL, false},
     {DOP_W_index_k, "indexer.attn_k.weight", DOP_PART_ALL, false},
@@ -116,8 +116,8 @@ const dop_tensor_name dop_gguf_names[] = {
     {.role = DOP_W_none},
 };
 
-/* Tensor names of a layer that drafts: in DeepSeek's and GLM's files, where it follows the model's layers, and in Qwen's and Nemotron-H's,
- * where it lies outside of the text part.  Names that begin with "mtp." are whole names. */
+/* Tensor names of a drafting layer: in DeepSeek and GLM files, where it follows the model's layers, and in Qwen and Nemotron-H
+ * files, where it is outside of the text part. Names that begin with "mtp." are full names. */
 const dop_tensor_name dop_hf_names_draft[] = {
     {DOP_W_draft_in, "eh_proj.weight", DOP_PART_ALL, false},
     {DOP_W_draft_embed_norm, "enorm.weight", DOP_PART_ALL, false},
@@ -221,7 +221,7 @@ dop_hf_full_name(const char *prefix, const char *layer_prefix, const dop_weight_
     if (need->layer >= 0)
         snprintf(out, size, "%s%s%d.%s", prefix, layer_prefix, (int)need->layer, source);
     else if (need->role == DOP_W_lm_head ||
-             need->role == DOP_W_lm_head_bias) /* the output matrix lies beside the text part, not in it */
+             need->role == DOP_W_lm_head_bias) /* the output matrix is outside of the text part */
         snprintf(out, size, "%s%s", strncmp(prefix, "language_model.", 15) == 0 ? "language_model." : "", source);
     else
         snprintf(out, size, "%s%s", prefix, source);
@@ -254,43 +254,42 @@ dop_expert_list(const dop_weight_need *need, const char *pattern, dop_arena *are
     return DOP_OK;
 }
 
-/* Heights, in rows, of the slices that a fused tensor consists of. */
+/* Heights, in rows, of the slices of a fused tensor. */
 typedef enum height {
     NONE,
     ONE,
-    ROWS, /* as many as the weight has */
-    Q,    /* all queries */
-    KV,   /* all keys */
-    V,    /* all values */
-    HEAD, /* one head of queries, keys or values */
+    ROWS, /* the weight's own number of rows */
+    Q,    /* all query heads */
+    KV,   /* all key heads */
+    V,    /* all value heads */
+    HEAD, /* one query, key or value head */
     TWO,
     QUARTER,     /* a quarter of the weight's rows */
-    SHARE,       /* the queries of one head group */
-    PLAIN,       /* latent attention: the values of a head that are not rotated */
-    TURNED,      /* latent attention: the values of a head that are rotated */
+    SHARE,       /* query heads of one head group */
+    PLAIN,       /* latent attention: values of a head without rotation */
+    TURNED,      /* latent attention: rotated values of a head */
     RANK,        /* latent attention: dop_latent.rank */
-    VALUES,      /* recurrent mixer: values of all heads */
+    VALUES,      /* recurrent mixer: all value heads */
     MIXED,       /* recurrent mixer: channels of the convolution */
-    STEPS,       /* recurrent mixer: one value for each head */
-    KEYS,        /* recurrent mixer: keys, or queries, of all heads */
-    DT_RANK,     /* selective scan: values that dt is projected from */
-    KEY,         /* group of a recurrent mixer: a head of queries or of keys */
-    GROUP,       /* group of a recurrent mixer: its heads of values */
-    GROUP_STEPS, /* group of a recurrent mixer: one value for each of its heads of values */
+    STEPS,       /* recurrent mixer: one value per head */
+    KEYS,        /* recurrent mixer: all key (or query) heads */
+    DT_RANK,     /* selective scan: low-rank values that dt is projected from */
+    KEY,         /* group of a recurrent mixer: one key (or query) head */
+    GROUP,       /* group of a recurrent mixer: its value heads */
+    GROUP_STEPS, /* group of a recurrent mixer: one value per value head */
     TAPS,        /* taps of a convolution */
     CHANNELS,
     N_HEIGHTS
 } height;
 
-/* Which facts of a layer a row of parts[] needs.  LATENT_UP: the tensor has for each head a matrix of keys and one of values below
- * each other.  GROUPS: the tensor has the `step` of each group of the recurrent mixer, one after the other. */
+/* Facts of a layer that an entry of parts[] needs. LATENT_UP: the tensor has per head a key matrix, then a value matrix. GROUPS:
+ * the tensor has the rows of each recurrent mixer group (`step`) in sequence. */
 typedef enum facts { ANY, ATTENTION, LATENT_UP, GROUPS } facts;
 
-/* Where a slice lies in its tensor, in members of `height`: the tensor's height is the sum of `total`, and the slice begins after
- * the sum of `start`.  With `block` the slice is that many rows of each step, whose height is the sum of `step`; else it is
- * contiguous. */
+/* Position of a slice in its tensor, as lists of `height` members to be summed. total: the tensor's height; start: rows before
+ * the slice. With `block`, the slice is the first `block` rows after `start` of each `step` rows; otherwise it is contiguous. */
 typedef struct part_rows {
-    facts needs;                                /* a layer without these facts gets DOP_PART_ALL instead */
+    facts needs;                                /* facts that the layer must have; otherwise DOP_PART_ALL is used */
     uint8_t start[3], total[3], block, step[4]; /* height */
     bool one_row, turned, headed, flat, loose;
 } part_rows;
@@ -349,7 +348,7 @@ static const part_rows parts[] = {
 };
 
 static uint64_t
-sum(const uint64_t *heights, const uint8_t *list, size_t n)
+sum_heights(const uint64_t *heights, const uint8_t *list, size_t n)
 {
     uint64_t all = 0;
     for (size_t i = 0; i < n; i++)
@@ -392,10 +391,10 @@ dop_part_rows(const dop_layer *l, dop_slice part, uint32_t rows)
     }
     if ((p->needs == GROUPS && !(s && s->n_groups)) || ((p->needs == ATTENTION || p->needs == LATENT_UP) && !t))
         p = &parts[DOP_PART_ALL];
-    dop_rows r = {.start = sum(h, p->start, sizeof p->start),
-                  .total = sum(h, p->total, sizeof p->total),
+    dop_rows r = {.start = sum_heights(h, p->start, sizeof p->start),
+                  .total = sum_heights(h, p->total, sizeof p->total),
                   .block = (uint32_t)h[p->block],
-                  .block_step = (uint32_t)sum(h, p->step, sizeof p->step),
+                  .block_step = (uint32_t)sum_heights(h, p->step, sizeof p->step),
                   .one_row = p->one_row,
                   .row = p->headed && t ? t->head_dim : 0,
                   .flat = p->flat,

@@ -47,7 +47,7 @@ dop_weights_keep(dop_weights *w, dop_map *maps, uint32_t n, dop_diag *diag)
 }
 
 static int
-compare(const void *a, const void *b)
+compare_weight_names(const void *a, const void *b)
 {
     return strcmp(((const dop_weight *)a)->name, ((const dop_weight *)b)->name);
 }
@@ -56,7 +56,7 @@ dop_status
 dop_weights_seal(dop_weights *w, dop_diag *diag)
 {
     if (w->n)
-        qsort(w->items, w->n, sizeof *w->items, compare);
+        qsort(w->items, w->n, sizeof *w->items, compare_weight_names);
     for (uint32_t i = 1; i < w->n; i++)
         if (strcmp(w->items[i - 1].name, w->items[i].name) == 0)
             return DOP_FAIL(diag, DOP_E_INPUT, "tensors %s and %s are both the weight %s", w->items[i - 1].source,
@@ -68,10 +68,10 @@ const dop_weight *
 dop_weights_find(const dop_weights *w, const char *name)
 {
     dop_weight key = {.name = name};
-    return w->n ? bsearch(&key, w->items, w->n, sizeof key, compare) : NULL;
+    return w->n ? bsearch(&key, w->items, w->n, sizeof key, compare_weight_names) : NULL;
 }
 
-/* Adds the per-layer inputs that rows of a picture have, those of a token, as the vector "v.input_pad". */
+/* Adds the vector "v.input_pad": the per-layer inputs of picture rows, copied from those of a token. */
 static dop_status
 keep_pad(dop_checkpoint *m, dop_diag *diag)
 {
@@ -130,9 +130,10 @@ dop_weight_expert(const dop_weight *w, uint32_t expert)
     return m;
 }
 
-/* Does a weight that starts inside a mapped file end there too?  A weight outside of all maps was assembled in memory. */
+/* True if a weight that starts inside a mapped file also ends there. A weight outside of all maps was assembled in
+ * memory. */
 static bool
-inside_its_map(const dop_weights *w, const dop_weight *x, uint64_t bytes)
+is_inside_its_map(const dop_weights *w, const dop_weight *x, uint64_t bytes)
 {
     uintptr_t at = (uintptr_t)x->data;
     for (uint32_t i = 0; i < w->n_maps; i++) {
@@ -143,9 +144,9 @@ inside_its_map(const dop_weights *w, const dop_weight *x, uint64_t bytes)
     return true;
 }
 
-/* Bytes from a matrix's first to its last value, strides included; false on overflow. */
+/* Computes the bytes from the first to the last value of a matrix, including strides; false on overflow. */
 static bool
-matrix_extent(const dop_weight *x, uint64_t *out)
+get_matrix_extent(const dop_weight *x, uint64_t *out)
 {
     uint64_t row = 0, skip = 0;
     if (x->col_stride) {
@@ -159,13 +160,13 @@ matrix_extent(const dop_weight *x, uint64_t *out)
     return dop_mul_u64(x->row_stride, x->rows - 1, &skip) && dop_add_u64(skip, row, out);
 }
 
-/* Bytes from the first to the last value of a weight whose experts all lie in one tensor; false on overflow. */
+/* Computes the bytes from the first to the last value of a weight with all experts in one tensor; false on overflow. */
 static bool
-extent(const dop_weight *x, uint64_t *out)
+get_weight_extent(const dop_weight *x, uint64_t *out)
 {
     const dop_weight first = dop_weight_expert(x, 0);
     uint64_t skip = 0;
-    return matrix_extent(&first, out) && dop_mul_u64(x->expert_stride, dop_weight_experts(x) - 1, &skip) &&
+    return get_matrix_extent(&first, out) && dop_mul_u64(x->expert_stride, dop_weight_experts(x) - 1, &skip) &&
            dop_add_u64(skip, *out, out);
 }
 
@@ -175,7 +176,7 @@ typedef struct checker {
     dop_diag *diag;
 } checker;
 
-/* Checks type and extent of a weight, or of the tensor of one expert. */
+/* Checks type and extent of a weight, or of one expert's tensor. */
 static dop_status
 check_tensor(const checker *c, const dop_weight *x)
 {
@@ -186,7 +187,7 @@ check_tensor(const checker *c, const dop_weight *x)
     if (x->col_stride && type->kind != DOP_KIND_FLOAT)
         return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "tensor %s: transposed values of type %s are not supported",
                            x->source, type->name);
-    if (x->parts) /* parts are whole tensors, which the importer has checked */
+    if (x->parts) /* the importer has checked the whole tensors of parts */
         return DOP_OK;
     for (const dop_weight *below = x; below; below = below->below) {
         dop_weight own = *below;
@@ -196,15 +197,15 @@ check_tensor(const checker *c, const dop_weight *x)
             return DOP_FAIL_IN(c->diag, DOP_E_INTERNAL, c->path, "the parts of weight %s do not fit", x->name);
         own.rows = own.below ? own.own_rows : own.rows;
         own.below = NULL;
-        if (!own.data || !extent(&own, &bytes) || !inside_its_map(c->w, &own, bytes))
+        if (!own.data || !get_weight_extent(&own, &bytes) || !is_inside_its_map(c->w, &own, bytes))
             return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "tensor %s ends past its file", x->source);
     }
     return DOP_OK;
 }
 
-/* "8 x 64 x 32", the experts first */
+/* Formats a shape, experts first: "8 x 64 x 32". */
 static const char *
-shape_text(uint32_t rank, uint32_t experts, uint32_t rows, uint32_t cols, char *out, size_t size)
+format_shape(uint32_t rank, uint32_t experts, uint32_t rows, uint32_t cols, char *out, size_t size)
 {
     if (rank == 3)
         snprintf(out, size, "%u x %u x %u", experts, rows, cols);
@@ -214,14 +215,14 @@ shape_text(uint32_t rank, uint32_t experts, uint32_t rows, uint32_t cols, char *
 }
 
 static dop_status
-check_shape(const checker *c, const dop_weight *x, uint32_t rank, uint32_t experts, uint32_t rows, uint32_t cols)
+check_weight_shape(const checker *c, const dop_weight *x, uint32_t rank, uint32_t experts, uint32_t rows, uint32_t cols)
 {
     char got[40], want[40];
     if (x->rank == rank && x->experts == experts && x->rows == rows && x->cols == cols)
         return DOP_OK;
     return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "tensor %s: %s values, expected %s", x->source,
-                       shape_text(x->rank, x->experts, x->rows, x->cols, got, sizeof got),
-                       shape_text(rank, experts, rows, cols, want, sizeof want));
+                       format_shape(x->rank, x->experts, x->rows, x->cols, got, sizeof got),
+                       format_shape(rank, experts, rows, cols, want, sizeof want));
 }
 
 static dop_status
@@ -231,14 +232,14 @@ check_weight(void *user, const dop_weight_need *need)
     const dop_weight *x = dop_weights_find(c->w, need->name);
     if (!x)
         return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "weight %s is missing", need->name);
-    DOP_RETURN_IF_ERROR(check_shape(c, x, need->rank, need->experts, need->rows, need->cols));
+    DOP_RETURN_IF_ERROR(check_weight_shape(c, x, need->rank, need->experts, need->rows, need->cols));
     if (!x->each)
         return check_tensor(c, x);
     for (uint32_t e = 0; e < x->experts; e++) {
         const dop_weight *one = &x->each[e];
-        DOP_RETURN_IF_ERROR(check_shape(c, one, 2, 0, need->rows, need->cols));
+        DOP_RETURN_IF_ERROR(check_weight_shape(c, one, 2, 0, need->rows, need->cols));
         if (one->type != x->type)
-            /* kernels find all experts by one type and stride */
+            /* kernels use the same type and stride for all experts */
             return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "tensor %s: type %s, but %s of the first expert is %s",
                                one->source, dop_type_of(one->type)->name, x->each[0].source,
                                dop_type_of(x->type)->name);

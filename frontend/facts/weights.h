@@ -4,8 +4,8 @@
 
 #include "frontend/facts/arch.h"
 
-/* Makes w, a drafter's list of tokens, from n stored numbers, of 4 or 8 bytes each: ids, or, where `relative`, what is to be added to the index.
- * Fails where an id is not below vocab; tensor: its name, for messages. */
+/* Builds w, a drafter's token list, from n stored numbers of 4 or 8 bytes: ids, or, if `relative`, offsets from the index. Fails
+ * if an id is not below vocab. tensor: its name, for messages. */
 dop_status dop_drafter_list(const uint8_t *data, uint32_t bytes, bool relative, uint32_t vocab, const char *path,
                             const char *tensor, dop_arena *arena, dop_diag *diag, dop_weight *w);
 

@@ -1,5 +1,5 @@
-/* The table of families (dop_families), and look-ups in it.  Meanings of fields and their defaults where config.json is silent are
- * from the configuration classes of Hugging Face transformers (configuration_<model>.py, releases 4.40 to 5.x). */
+/* Family table (dop_families) and its look-up functions. Fields and their defaults in config.json follow the configuration
+ * classes of Hugging Face transformers (configuration_<model>.py, releases 4.40 to 5.x). */
 #include "frontend/families/families.h"
 #include "base/words.h"
 #include "frontend/families/families_dense.h"
@@ -24,8 +24,7 @@ static const dop_hf_keys keys_gemma = {
     .heads = "num_attention_heads",
     .ctx = "max_position_embeddings",
     .ffn = "intermediate_size",
-    .act =
-        "hidden_activation", /* not hidden_act, which says "gelu" in early Gemma files but was never used by the model */
+    .act = "hidden_activation", /* early Gemma files state hidden_act "gelu", which the model never used */
     .eps = "rms_norm_eps",
 };
 static const dop_hf_keys keys_gpt2 = {
@@ -115,8 +114,8 @@ const dop_tensor_name dop_hf_names_common[] = {
     {DOP_W_down_bias, "mlp.down_proj.bias", DOP_PART_ALL, false},
     {0},
 };
-/* In families with norms before and after a block, post_attention_layernorm is the norm after attention; elsewhere it is the norm
- * before the feed-forward part. */
+/* In families with norms before and after each part, post_attention_layernorm is the norm after attention; otherwise it is the
+ * norm before the feed-forward part. */
 const dop_tensor_name dop_hf_names_sandwich[] = {
     {DOP_W_post_attn_norm, "post_attention_layernorm.weight", DOP_PART_ALL, false},
     {DOP_W_ffn_norm, "pre_feedforward_layernorm.weight", DOP_PART_ALL, false},
@@ -205,13 +204,13 @@ static const dop_tensor_name names_apertus[] = {
     {.role = DOP_W_none},
 };
 
-/* GGUF files with gate and up below each other in one tensor, which has the name of up. */
+/* GGUF files with a fused gate and up tensor, which is named as up. */
 static const dop_tensor_name gguf_names_gate_up[] = {
     {DOP_W_gate, "ffn_up.weight", DOP_PART_GATE, false},
     {DOP_W_up, "ffn_up.weight", DOP_PART_UP, false},
     {.role = DOP_W_none},
 };
-/* GGUF files that call the norm before the feed-forward part as Hugging Face does. */
+/* GGUF files in which the norm before the feed-forward part has Hugging Face's name. */
 static const dop_tensor_name gguf_names_post_attention[] = {
     {DOP_W_ffn_norm, "post_attention_norm.weight", DOP_PART_ALL, false},
     {.role = DOP_W_none},
@@ -231,7 +230,7 @@ const dop_family dop_families[] = {
      .model_types = {"llama", "code_llama"},
      .gguf = "llama",
      .gguf_interleaved = true,
-     .gguf_windows = true, /* Mistral's GGUF files have the architecture llama too */
+     .gguf_windows = true, /* Mistral's GGUF files also have architecture llama */
      .flags = DOP_FAM_PRE_NORM,
      BIAS_FIELDS,
      COMMON,
@@ -588,7 +587,7 @@ const dop_family dop_families[] = {
 const uint32_t dop_n_families = sizeof dop_families / sizeof *dop_families;
 
 static bool
-listed(const char *const list[DOP_FAMILY_NAMES], const char *s)
+is_in_name_list(const char *const list[DOP_FAMILY_NAMES], const char *s)
 {
     for (unsigned i = 0; i < DOP_FAMILY_NAMES && list[i]; i++)
         if (strcmp(list[i], s) == 0)
@@ -600,14 +599,15 @@ const dop_family *
 dop_family_by_arch(const char *arch)
 {
     for (uint32_t i = 0; i < dop_n_families; i++)
-        if (listed(dop_families[i].archs, arch))
+        if (is_in_name_list(dop_families[i].archs, arch))
             return &dop_families[i];
     return NULL;
 }
 
-/* The length of an architecture's name without its ending, which must be one of `heads` ("Model", "ForCausalLM"); 0: it is none. */
+/* Returns the length of an architecture name without its suffix, which must be one of `heads` ("Model", "ForCausalLM");
+ * 0: no match. */
 static size_t
-stem(const char *arch, const char *const *heads)
+get_stem_length(const char *arch, const char *const *heads)
 {
     const size_t n = strlen(arch);
     for (; *heads; heads++) {
@@ -618,15 +618,15 @@ stem(const char *arch, const char *const *heads)
     return 0;
 }
 
-/* The family with a language model whose name, without its ending, is the first n characters of `arch`. */
+/* Finds the family of a language model whose name, without suffix, is the first n characters of `arch`. */
 static const dop_family *
-by_stem(const char *arch, size_t n)
+find_family_by_stem(const char *arch, size_t n)
 {
     static const char *const heads[] = {"ForCausalLM", "ForConditionalGeneration", "LMHeadModel", NULL};
     for (uint32_t i = 0; i < dop_n_families; i++)
         for (unsigned k = 0;
              n > 0 && k < sizeof dop_families[i].archs / sizeof *dop_families[i].archs && dop_families[i].archs[k]; k++)
-            if (stem(dop_families[i].archs[k], heads) == n && memcmp(dop_families[i].archs[k], arch, n) == 0)
+            if (get_stem_length(dop_families[i].archs[k], heads) == n && memcmp(dop_families[i].archs[k], arch, n) == 0)
                 return &dop_families[i];
     return NULL;
 }
@@ -635,7 +635,7 @@ const dop_family *
 dop_family_without_head(const char *arch)
 {
     static const char *const heads[] = {"TextModel", "Model", NULL};
-    return by_stem(arch, stem(arch, heads));
+    return find_family_by_stem(arch, get_stem_length(arch, heads));
 }
 
 const dop_family *
@@ -648,20 +648,20 @@ dop_family_with_classes(const char *arch)
                                         "DoubleHeadsModel",
                                         "TextForSequenceClassification",
                                         NULL};
-    return by_stem(arch, stem(arch, heads));
+    return find_family_by_stem(arch, get_stem_length(arch, heads));
 }
 
 bool
 dop_family_has_model_type(const dop_family *f, const char *model_type)
 {
-    return listed(f->model_types, model_type);
+    return is_in_name_list(f->model_types, model_type);
 }
 
 const dop_family *
 dop_family_by_model_type(const char *model_type)
 {
     for (uint32_t i = 0; i < dop_n_families; i++)
-        if (listed(dop_families[i].model_types, model_type))
+        if (is_in_name_list(dop_families[i].model_types, model_type))
             return &dop_families[i];
     return NULL;
 }
@@ -712,7 +712,7 @@ void
 dop_family_list_types(dop_buf *out)
 {
     for (uint32_t i = 0; i < dop_n_families; i++) {
-        const char *type = dop_families[i].model_types[0]; /* NULL: a drafter */
+        const char *type = dop_families[i].model_types[0]; /* NULL for drafters */
         if (type && dop_family_by_model_type(type) == &dop_families[i])
             dop_buf_printf(out, "%s%s", out->size ? ", " : "", type);
     }

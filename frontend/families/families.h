@@ -1,4 +1,5 @@
-/* The table of families (dop_families), and look-ups in it.  Meanings of fields and their defaults where config.json is silent are from the configuration classes of Hugging Face transformers (configuration_<model>.py, releases 4.40 to 5.x). */
+/* Family table (dop_families) and its look-up functions. Fields and their defaults in config.json follow the
+ * configuration classes of Hugging Face transformers (configuration_<model>.py, releases 4.40 to 5.x). */
 #ifndef DOPPLER_FRONTEND_FAMILIES_FAMILIES_H
 #define DOPPLER_FRONTEND_FAMILIES_FAMILIES_H
 
@@ -8,28 +9,28 @@ extern const dop_family dop_families[];
 extern const uint32_t dop_n_families;
 
 const dop_family *dop_family_by_arch(const char *arch);
-/* The family of a model without output matrix ("Qwen3Model"), as embedding models are published, and the family of a model that
- * gives scores of classes instead of logits ("Qwen3ForSequenceClassification").  NULL: arch is no such name. */
+/* Find the family of a model without output matrix ("Qwen3Model", published as embedding model), and of a classifier
+ * ("Qwen3ForSequenceClassification"). NULL: not such a name. */
 const dop_family *dop_family_without_head(const char *arch);
 const dop_family *dop_family_with_classes(const char *arch);
 const dop_family *dop_family_by_model_type(const char *model_type);
-/* Families may share a model_type, of which the last function gives the first. */
+/* Families may share a model_type; dop_family_by_model_type() returns the first. */
 bool dop_family_has_model_type(const dop_family *f, const char *model_type);
-/* "LlamaForCausalLM, MistralForCausalLM, ..." */
+/* Appends the architecture names: "LlamaForCausalLM, MistralForCausalLM, ..." */
 void dop_family_list(dop_buf *out);
-/* "llama, mistral, ..." */
+/* Appends the model types: "llama, mistral, ..." */
 void dop_family_list_types(dop_buf *out);
-/* Neutral facts (no multipliers, no caps, no ids) of a model and of the layer that its layers are copied from. */
+/* Initializes neutral facts (no multipliers, caps or ids) of a model and of its layer template. */
 void dop_arch_defaults(dop_arch *a, dop_layer *layer);
-/* Sets the facts that the family's row alone decides. */
+/* Sets the facts that depend only on the family's row. */
 void dop_family_facts(const dop_family *f, dop_arch *a, dop_layer *layer);
-/* Sets dop_norm.eps and .add of every norm that exists. */
+/* Sets dop_norm.eps and .add of every existing norm. */
 void dop_set_norms(dop_arch *a, dop_layer *layer, double eps, double add);
 
-/* The family of a GGUF file by its general.architecture.  Families may share the name, so that experts and windows, which say what
- * the file states, select too. */
+/* Finds the family of a GGUF file by general.architecture. Families may share the name; `experts` and `windows` (stated by the
+ * file) then select one. */
 const dop_family *dop_family_by_gguf(const char *arch, size_t len, bool experts, bool windows);
-/* "llama, qwen2, ..." */
+/* Appends the GGUF names: "llama, qwen2, ..." */
 void dop_family_list_gguf(dop_buf *out);
 
 #endif

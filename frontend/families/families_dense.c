@@ -62,8 +62,7 @@ const dop_tensor_name dop_names_phi[] = {
     {DOP_W_down_bias, "mlp.fc2.bias", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };
-/* Norms of queries and keys with weights for each head: here a matrix with a row for each head, in StableLM a vector for each
- * head. */
+/* Norms of queries and keys with weights per head: here a matrix with a row per head; in StableLM one vector tensor per head. */
 const dop_tensor_name dop_names_head_norms[] = {
     {DOP_W_q_norm, "self_attn.q_norm.weight", DOP_PART_HEADS, false},
     {DOP_W_k_norm, "self_attn.k_norm.weight", DOP_PART_HEADS, false},
@@ -95,7 +94,7 @@ const dop_tensor_name dop_names_falcon[] = {
     {DOP_W_up_bias, "mlp.dense_h_to_4h.bias", DOP_PART_ALL, false},
     {DOP_W_down, "mlp.dense_4h_to_h.weight", DOP_PART_ALL, false},
     {DOP_W_down_bias, "mlp.dense_4h_to_h.bias", DOP_PART_ALL, false},
-    {DOP_W_attn_norm, "input_layernorm.weight", DOP_PART_ALL, false}, /* older form of checkpoints */
+    {DOP_W_attn_norm, "input_layernorm.weight", DOP_PART_ALL, false}, /* older checkpoints */
     {DOP_W_attn_norm_bias, "input_layernorm.bias", DOP_PART_ALL, false},
     {DOP_W_ffn_norm, "post_attention_layernorm.weight", DOP_PART_ALL, false},
     {DOP_W_ffn_norm_bias, "post_attention_layernorm.bias", DOP_PART_ALL, false},
@@ -393,7 +392,7 @@ const dop_tensor_name dop_names_nomic_bert[] = {
     {DOP_W_ffn_sum_norm_bias, "norm2.bias", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };
-/* Alibaba's "new" implementation: the rows of one matrix are the up projection, then the gate. */
+/* Alibaba's "new" implementation: rows of the fused matrix are up, then gate. */
 const dop_tensor_name dop_names_gte[] = {
     {DOP_W_q, "attention.qkv_proj.weight", DOP_PART_THIRD_1, false},
     {DOP_W_q_bias, "attention.qkv_proj.bias", DOP_PART_THIRD_1, false},
@@ -405,8 +404,8 @@ const dop_tensor_name dop_names_gte[] = {
     {DOP_W_o_bias, "attention.o_proj.bias", DOP_PART_ALL, false},
     {DOP_W_attn_sum_norm, "attn_ln.weight", DOP_PART_ALL, false},
     {DOP_W_attn_sum_norm_bias, "attn_ln.bias", DOP_PART_ALL, false},
-    {DOP_W_up, "mlp.up_gate_proj.weight", DOP_PART_GATE, false}, /* the upper half */
-    {DOP_W_gate, "mlp.up_gate_proj.weight", DOP_PART_UP, false}, /* the lower half */
+    {DOP_W_up, "mlp.up_gate_proj.weight", DOP_PART_GATE, false}, /* the first half of the rows */
+    {DOP_W_gate, "mlp.up_gate_proj.weight", DOP_PART_UP, false}, /* the second half of the rows */
     {DOP_W_down, "mlp.down_proj.weight", DOP_PART_ALL, false},
     {DOP_W_down_bias, "mlp.down_proj.bias", DOP_PART_ALL, false},
     {DOP_W_ffn_sum_norm, "mlp_ln.weight", DOP_PART_ALL, false},
@@ -479,7 +478,7 @@ const dop_tensor_name dop_names_t5[] = {
     {.role = DOP_W_none},
 };
 
-/* Drafters.  A name that begins with a slash has no prefix of the layer, and, unless the drafter is of EAGLE, none at all. */
+/* Drafters. A name that begins with a slash has no layer prefix; for dop_sharer drafters it has no prefix at all. */
 const dop_tensor_name dop_names_eagle[] = {
     {DOP_W_draft_embed_norm, "input_layernorm.weight", DOP_PART_ALL, false},
     {DOP_W_draft_hidden_norm, "hidden_norm.weight", DOP_PART_ALL, false},
@@ -499,7 +498,7 @@ const dop_tensor_name dop_names_gemma4_assistant[] = {
     {DOP_W_post_ffn_norm, "post_feedforward_layernorm.weight", DOP_PART_ALL, false},
     {DOP_W_draft_head, "/lm_head.weight", DOP_PART_ALL, false},
     {DOP_W_draft_in, "/pre_projection.weight", DOP_PART_ALL, false},
-    {DOP_W_draft_head, "/model.embed_tokens.weight", DOP_PART_ALL, false}, /* where the two are one */
+    {DOP_W_draft_head, "/model.embed_tokens.weight", DOP_PART_ALL, false}, /* tied embedding */
     {DOP_W_draft_out, "/post_projection.weight", DOP_PART_ALL, false},
     {DOP_W_draft_norm, "/model.norm.weight", DOP_PART_ALL, false},
     {.role = DOP_W_none},
@@ -513,7 +512,7 @@ const dop_class_head dop_classes_distilbert = {
 const dop_class_head dop_classes_modernbert = {
     .names = {"head.dense", "classifier"}, .act = "gelu", .pool = DOP_BY_CLS, .norm = "head.norm"};
 
-/* GPT-BigCode (StarCoder, SantaCoder): GPT-2's names, with matrices that are not transposed and one head of keys. */
+/* GPT-BigCode (StarCoder, SantaCoder): GPT-2's names, but matrices are not transposed, and there is one KV head. */
 #define GPT2_NAMES                                                                                                     \
     {DOP_W_embed, "wte.weight", DOP_PART_ALL, false}, {DOP_W_final_norm, "ln_f.weight", DOP_PART_ALL, false},          \
         {DOP_W_final_norm_bias, "ln_f.bias", DOP_PART_ALL, false},                                                     \
@@ -558,7 +557,7 @@ const dop_tensor_name dop_names_codeshell[] = {
     {DOP_W_o_bias, "attn.c_proj.bias", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };
-/* Qwen 1 (modeling_qwen.py of Qwen/Qwen-7B): w2 is the gate, w1 what it multiplies. */
+/* Qwen 1 (modeling_qwen.py of Qwen/Qwen-7B): w2 is the gate, w1 is up. */
 const dop_hf_keys dop_keys_qwen = {
     .hidden = "hidden_size",
     .layers = "num_hidden_layers",

@@ -1,4 +1,4 @@
-/* Tables that the rows of families/dense.def and families/encoders.def point to; only families.c and families_dense.c include
+/* Tables referenced by the rows of families/dense.def and families/encoders.def; only families.c and families_dense.c include
  * this. */
 #ifndef DOPPLER_FRONTEND_FAMILIES_FAMILIES_DENSE_H
 #define DOPPLER_FRONTEND_FAMILIES_FAMILIES_DENSE_H
@@ -18,7 +18,7 @@ extern const dop_hf_keys dop_keys_distilbert, dop_keys_nomic_bert, dop_keys_t5, 
 extern const dop_tensor_name dop_names_bert[], dop_names_roberta[], dop_names_distilbert[], dop_names_mpnet[],
     dop_names_nomic_bert[], dop_names_modernbert[], dop_names_gte[], dop_names_clip_text[], dop_names_t5[];
 extern const dop_class_head dop_classes_bert, dop_classes_roberta, dop_classes_distilbert, dop_classes_modernbert;
-/* families_gguf.c: tensor names of GGUF files that the tables of families refer to. */
+/* GGUF tensor names referenced by the family tables. Defined in families_gguf.c. */
 extern const dop_tensor_name dop_gguf_names_t5[], dop_gguf_names_falcon[], dop_gguf_names_dbrx[],
     dop_gguf_names_gemma3n[], dop_gguf_names_nemotron_h[], dop_gguf_names_selective[], dop_gguf_names_kimi_linear[],
     dop_gguf_names_eagle[], dop_gguf_names_gemma4_assistant[];

@@ -85,7 +85,7 @@ const dop_expert_keys dop_experts_minimax_m2 = {
               .sum_eps = 1e-20,                                                                                        \
               .correction = true}
 const dop_expert_keys dop_experts_glm4 = {GLM4, .first = "first_k_dense_replace", .first_otherwise = 1};
-/* All layers have experts, whatever first_k_dense_replace says (transformers, SolarOpenDecoderLayer). */
+/* All layers have experts; first_k_dense_replace is ignored (transformers, SolarOpenDecoderLayer). */
 const dop_expert_keys dop_experts_solar = {GLM4};
 const dop_expert_keys dop_experts_glm4_lite = {
     .n = "n_routed_experts",
@@ -171,7 +171,7 @@ dop_set_experts(const dop_expert_keys *k, const dop_arch *a, const dop_experts *
     f->experts.router_scale = 1 / sqrt(a->hidden);
 }
 
-/* Gemma 4: transformers, modeling_gemma4.py, Gemma4TextRouter and Gemma4TextDecoderLayer. */
+/* Gemma 4 (transformers, modeling_gemma4.py, Gemma4TextRouter and Gemma4TextDecoderLayer). */
 const dop_expert_keys dop_experts_gemma4 = {
     .n = "num_experts",
     .active = "top_k_experts",
@@ -208,7 +208,7 @@ const dop_tensor_name dop_hf_names_qwen_experts[] = {
 };
 const dop_tensor_name dop_hf_names_qwen3_experts[] = {
     MLP_EXPERTS,
-    {DOP_W_expert_gate, "mlp.experts.gate_up_proj", DOP_PART_GATE, false}, /* with pictures, in either order of axes */
+    {DOP_W_expert_gate, "mlp.experts.gate_up_proj", DOP_PART_GATE, false}, /* vision models, in either order of axes */
     {DOP_W_expert_up, "mlp.experts.gate_up_proj", DOP_PART_UP, false},
     {DOP_W_expert_down, "mlp.experts.down_proj", DOP_PART_ALL, false},
     {.role = DOP_W_none},
@@ -252,7 +252,8 @@ const dop_tensor_name dop_hf_names_gpt_oss[] = {
     {DOP_W_sinks, "self_attn.sinks", DOP_PART_ALL, false},
     {DOP_W_router, "mlp.router.weight", DOP_PART_ALL, false},
     {DOP_W_router_bias, "mlp.router.bias", DOP_PART_ALL, false},
-    /* `transposed` is for floats (also what transformers saves dequantized), stored [inputs, outputs]; mxfp4 is [outputs, inputs]. */
+    /* `transposed` applies to floats, stored [inputs, outputs] (also what transformers saves dequantized); mxfp4 is
+     * [outputs, inputs]. */
     {DOP_W_expert_gate, "mlp.experts.gate_up_proj", DOP_PART_EVEN, true},
     {DOP_W_expert_up, "mlp.experts.gate_up_proj", DOP_PART_ODD, true},
     {DOP_W_expert_down, "mlp.experts.down_proj", DOP_PART_ALL, true},
@@ -276,7 +277,7 @@ const dop_expert_keys dop_experts_deepseek_v3 = {
     .active_otherwise = 8,
     .shared_otherwise = 1,
     .first_otherwise = 3,
-    .gguf_plain = true, /* DeepSeek-V2's GGUF files state no score */
+    .gguf_plain = true, /* DeepSeek-V2's GGUF files do not state the score function */
     .facts = {.groups = 8,
               .group_best = 2,
               .group_keep = 4,
@@ -307,7 +308,7 @@ const dop_tensor_name dop_hf_names_deepseek_v3[] = {
     {DOP_W_index_k_norm_bias, "self_attn.indexer.k_norm.bias", DOP_PART_ALL, false},
     {DOP_W_index_weights, "self_attn.indexer.weights_proj.weight", DOP_PART_ALL, false},
     MLP_EXPERTS,
-    {DOP_W_expert_gate, "mlp.experts.gate_up_proj", DOP_PART_GATE, false}, /* as transformers 5 saves them */
+    {DOP_W_expert_gate, "mlp.experts.gate_up_proj", DOP_PART_GATE, false}, /* as saved by transformers 5 */
     {DOP_W_expert_up, "mlp.experts.gate_up_proj", DOP_PART_UP, false},
     {DOP_W_expert_down, "mlp.experts.down_proj", DOP_PART_ALL, false},
     {DOP_W_router_correction, "mlp.gate.e_score_correction_bias", DOP_PART_ALL, false},
@@ -348,7 +349,7 @@ const dop_tensor_name dop_hf_names_llama4[] = {
     {.role = DOP_W_none},
 };
 
-/* DeepSeek-V3's routing, for families that are otherwise like Qwen3 or EXAONE 4. */
+/* DeepSeek-V3's routing, for families otherwise like Qwen3 or EXAONE 4. */
 #define DEEPSEEK_CHOICE                                                                                              \
     .groups = 1, .group_best = 2, .group_keep = 1, .score = DOP_SCORE_SIGMOID, .normalized = true, .sum_eps = 1e-20, \
     .correction = true

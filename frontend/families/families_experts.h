@@ -1,10 +1,10 @@
-/* Tables that the rows of families with experts (families/experts.def) point to. */
+/* Tables referenced by the rows of families with experts (families/experts.def). */
 #ifndef DOPPLER_FRONTEND_FAMILIES_FAMILIES_EXPERTS_H
 #define DOPPLER_FRONTEND_FAMILIES_FAMILIES_EXPERTS_H
 
 #include "frontend/facts/import.h"
 
-/* Tensor names of a router and its experts, and of a shared expert, as in most checkpoints. */
+/* Common tensor names of a router and its experts, and of a shared expert. */
 #define MLP_EXPERTS                                                                 \
     {DOP_W_router, "mlp.gate.weight", DOP_PART_ALL, false},                         \
         {DOP_W_expert_gate, "mlp.experts.*.gate_proj.weight", DOP_PART_ALL, false}, \
@@ -32,7 +32,7 @@ extern const dop_expert_keys dop_experts_deepseek_v2, dop_experts_glm_dsa, dop_e
 extern const dop_tensor_name dop_hf_names_exaone_moe[], dop_hf_names_hunyuan_moe[], dop_hf_names_hy_v3[],
     dop_hf_names_afmoe[], dop_hf_names_laguna[], dop_hf_names_mimo[], dop_hf_names_flex_olmo[], dop_hf_names_dbrx[];
 
-/* Makes a layer's feed-forward part a mixture of the experts x; k says whether a dense part stays beside them. */
+/* Makes a layer's feed-forward part a mixture of the experts x. k decides whether a dense part stays in parallel. */
 void dop_set_experts(const dop_expert_keys *k, const dop_arch *a, const dop_experts *x, dop_layer *layer);
 
 #endif

@@ -1,8 +1,9 @@
-/* GGUF tensor names of single families that differ from dop_gguf_names; rows of the table of families point to them.
- * Facts: gguf-py/gguf/constants.py and tensor_mapping.py of llama.cpp, and its conversion/. */
+/* GGUF tensor names of single families that differ from dop_gguf_names; referenced by the family table. Sources:
+ * gguf-py/gguf/constants.py and tensor_mapping.py of llama.cpp, and its conversion/. */
 #include "frontend/families/families_dense.h"
 
-/* Falcon: where attention and feed-forward part have a norm each, attention's is called attn_norm_2, the other attn_norm. */
+/* Falcon: if attention and feed-forward part have separate norms, attention's is attn_norm_2 and the other
+ * attn_norm. */
 const dop_tensor_name dop_gguf_names_falcon[] = {
     {DOP_W_attn_norm, "attn_norm_2.weight", DOP_PART_ALL, false},
     {DOP_W_attn_norm_bias, "attn_norm_2.bias", DOP_PART_ALL, false},
@@ -30,7 +31,8 @@ const dop_tensor_name dop_gguf_names_gemma3n[] = {
     {DOP_W_laurel_norm, "laurel_post_norm.weight", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };
-/* Nemotron-H: a layer is a mixer or a feed-forward part, and its only norm is called attn_norm.  The layer that drafts has both parts. */
+/* Nemotron-H: a layer is a mixer or a feed-forward part, and its only norm is attn_norm. The drafting layer has both
+ * parts. */
 const dop_tensor_name dop_gguf_names_nemotron_h[] = {
     {DOP_W_ffn_norm, "post_attention_norm.weight", DOP_PART_ALL, false},
     {DOP_W_attn_norm, "attn_norm.weight", DOP_PART_ALL, false},
@@ -71,11 +73,11 @@ const dop_tensor_name dop_gguf_names_t5[] = {
     {.role = DOP_W_none},
 };
 
-/* Drafters, with slashes as in dop_names_eagle. */
+/* Drafters; leading slashes as in dop_names_eagle. */
 const dop_tensor_name dop_gguf_names_eagle[] = {
     {DOP_W_draft_embed_norm, "attn_norm.weight", DOP_PART_ALL, false},
     {DOP_W_draft_hidden_norm, "attn_norm_2.weight", DOP_PART_ALL, false},
-    {DOP_W_draft_hidden_norm, "hidden_norm.weight", DOP_PART_ALL, false}, /* of early files */
+    {DOP_W_draft_hidden_norm, "hidden_norm.weight", DOP_PART_ALL, false}, /* early files */
     {DOP_W_draft_join_norm, "/enc.output_norm.weight", DOP_PART_ALL, false},
     {DOP_W_draft_join, "/fc.weight", DOP_PART_ALL, false},
     {DOP_W_draft_embed, "/token_embd.weight", DOP_PART_ALL, false},

@@ -20,7 +20,7 @@ const dop_hf_keys dop_keys_lfm2 = {
     .theta = "theta",
 };
 
-/* Tensor names of a Mamba-2 mixer in transformers; `name` is the mixer's own, with a dot. */
+/* Tensor names of a Mamba-2 mixer in transformers. `name`: the mixer's own name, with a dot. */
 #define MAMBA(name)                                                                                                   \
     {DOP_W_mix_z, name "in_proj.weight", DOP_PART_MIX_Z, false},                                                      \
         {DOP_W_mix_in, name "in_proj.weight", DOP_PART_MIX_IN, false},                                                \
@@ -82,7 +82,7 @@ const dop_tensor_name dop_names_lfm2[] = {
     {.role = DOP_W_none},
 };
 
-/* Tensor names that Qwen's families with a gated delta rule have in common. */
+/* Common tensor names of Qwen's families with a gated delta rule. */
 #define DELTA                                                                    \
     {DOP_W_q, "self_attn.q_proj.weight", DOP_PART_PAIR_Q, false},                \
         {DOP_W_attn_gate, "self_attn.q_proj.weight", DOP_PART_PAIR_GATE, false}, \
@@ -191,7 +191,7 @@ const dop_tensor_name dop_names_granite_hybrid[] = {
     {DOP_W_shared_gate, "shared_mlp.input_linear.weight", DOP_PART_GATE, false},
     {DOP_W_shared_up, "shared_mlp.input_linear.weight", DOP_PART_UP, false},
     {DOP_W_shared_down, "shared_mlp.output_linear.weight", DOP_PART_ALL, false},
-    {DOP_W_gate, "shared_mlp.input_linear.weight", DOP_PART_GATE, false}, /* in models without experts */
+    {DOP_W_gate, "shared_mlp.input_linear.weight", DOP_PART_GATE, false}, /* models without experts */
     {DOP_W_up, "shared_mlp.input_linear.weight", DOP_PART_UP, false},
     {DOP_W_down, "shared_mlp.output_linear.weight", DOP_PART_ALL, false},
     MAMBA("mamba."),
@@ -236,7 +236,7 @@ const dop_tensor_name dop_names_qwen3_next[] = {
     {DOP_W_shared_router, "mlp.shared_expert_gate.weight", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };
-/* llama.cpp's converter puts q, k and v of all groups below each other, but leaves beta and dt interleaved by group. */
+/* llama.cpp's converter stacks q, k and v of all groups, but leaves beta and dt interleaved by group. */
 const dop_tensor_name dop_gguf_names_qwen3_next[] = {
     GGUF_DELTA,
     {DOP_W_mix_beta, "ssm_ba.weight", DOP_PART_GROUP_BETA, false},
@@ -280,7 +280,7 @@ const dop_tensor_name dop_names_qwen3_5_moe[] = {
     MLP_EXPERTS,
     SHARED_EXPERT("mlp.shared_expert"),
     {DOP_W_shared_router, "mlp.shared_expert_gate.weight", DOP_PART_ALL, false},
-    {DOP_W_expert_gate, "mlp.experts.gate_up_proj", DOP_PART_GATE, false}, /* in published checkpoints */
+    {DOP_W_expert_gate, "mlp.experts.gate_up_proj", DOP_PART_GATE, false}, /* published checkpoints */
     {DOP_W_expert_up, "mlp.experts.gate_up_proj", DOP_PART_UP, false},
     {DOP_W_expert_down, "mlp.experts.down_proj", DOP_PART_ALL, false},
     {.role = DOP_W_none},
@@ -327,7 +327,7 @@ const dop_hf_recurrent dop_recurrent_lfm2_moe = {
     .conv_bias = {"conv_bias", false},
 };
 
-/* Nemotron-H: a layer is a mixer or a feed-forward part, and files call either "mixer". */
+/* Nemotron-H: a layer is a mixer or a feed-forward part; files name either "mixer". */
 const dop_hf_keys dop_keys_nemotron_h = {
     .hidden = "hidden_size",
     .layers = "num_hidden_layers",
@@ -401,7 +401,7 @@ const dop_expert_keys dop_experts_nemotron_h = {
               .correction = true},
 };
 
-/* Tensor names of Mamba's selective scan in transformers; `name` is the mixer's own, with a dot. */
+/* Tensor names of Mamba's selective scan in transformers. `name`: the mixer's own name, with a dot. */
 #define SELECTIVE(name)                                                                                  \
     {DOP_W_mix_in, name "in_proj.weight", DOP_PART_GATE, false},                                         \
         {DOP_W_mix_z, name "in_proj.weight", DOP_PART_UP, false},                                        \
@@ -479,7 +479,7 @@ const dop_expert_keys dop_experts_jamba = {
     .facts = {.groups = 1, .group_best = 1, .group_keep = 1, .scale = 1},
 };
 
-/* Tensor names of a delta rule whose queries, keys and values are three matrices, with the taps of one convolution in three
+/* Tensor names of a delta rule with separate matrices for queries, keys and values, and with convolution taps in three
  * tensors. */
 #define DELTA_APART(name)                                             \
     {DOP_W_mix_in, name "q_proj.weight", DOP_PART_KEYS, false},       \
@@ -620,7 +620,7 @@ const dop_tensor_name dop_names_zamba2[] = {
     {DOP_W_embed, "embed_tokens.weight", DOP_PART_ALL, false},
     {DOP_W_lm_head, "lm_head.weight", DOP_PART_ALL, false},
     {DOP_W_attn_norm, "input_layernorm.weight", DOP_PART_ALL, false},
-    MAMBA("mamba_decoder.mamba."), /* in layers with a shared block */
+    MAMBA("mamba_decoder.mamba."), /* layers with a shared block */
     {DOP_W_attn_norm, "mamba_decoder.input_layernorm.weight", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };

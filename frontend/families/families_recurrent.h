@@ -1,4 +1,4 @@
-/* Tables that the rows of families/recurrent.def point to; only families.c and families_recurrent.c include this. */
+/* Tables referenced by the rows of families/recurrent.def; only families.c and families_recurrent.c include this. */
 #ifndef DOPPLER_FRONTEND_FAMILIES_FAMILIES_RECURRENT_H
 #define DOPPLER_FRONTEND_FAMILIES_FAMILIES_RECURRENT_H
 

@@ -1,5 +1,5 @@
-/* Forms of attention of single families, in GGUF files: latent attention (DeepSeek-V3), chunked attention (Llama 4), and Gemma 4's
- * shared keys and values and per-layer inputs (llama.cpp, src/models/deepseek2.cpp, llama4.cpp and gemma4.cpp). */
+/* Attention variants of single model families in GGUF files: latent (DeepSeek-V3), chunked (Llama 4), and Gemma 4's shared keys
+ * and values and per-layer inputs (llama.cpp, src/models/deepseek2.cpp, llama4.cpp and gemma4.cpp). */
 #include "frontend/gguf/attention.h"
 #include "frontend/gguf/gguf_import.h"
 #include "frontend/gguf/keys.h"
@@ -8,8 +8,8 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Keys that do not end in "_mla" describe the single head of the compressed cache; in older files, and in MiniCPM 3's, which have
- * no others, a head of the model. */
+/* Keys ending in "_mla" describe the model's heads; without that suffix, keys describe the single head of the compressed cache.
+ * Older files and MiniCPM 3 have only keys without suffix, which then describe the model's heads. */
 dop_status
 dop_gi_latent(const dop_gi *gi, uint32_t layer, dop_attention *t)
 {
@@ -43,7 +43,7 @@ dop_gi_latent(const dop_gi *gi, uint32_t layer, dop_attention *t)
             "(of 8 where rotated)",
             dim, l->rotated, l->rank, l->value_dim);
     l->norm = (dop_norm){.kind = DOP_NORM_RMS,
-                         .eps = 1e-6}; /* whatever eps the other norms have, as in the models' own code */
+                         .eps = 1e-6}; /* fixed eps, independent of the other norms, as in the models' code */
     l->q_norm = l->q_rank ? l->norm : (dop_norm){0};
     t->head_dim = dim;
     t->n_kv_heads = 1;
@@ -51,8 +51,8 @@ dop_gi_latent(const dop_gi *gi, uint32_t layer, dop_attention *t)
     return DOP_OK;
 }
 
-/* rope.scaling.yarn_log_multiplier is a tenth of mscale_all_dim, whose effect on the scale of the scores is squared.  Files do not
- * state mscale.  It is taken to be the same, which leaves cosines and sines unscaled. */
+/* rope.scaling.yarn_log_multiplier is a tenth of mscale_all_dim; the scale of scores is multiplied by the square of its effect.
+ * Files do not state mscale; it is assumed to be equal, which leaves cosines and sines unscaled. */
 dop_status
 dop_gi_latent_rope(dop_gi *gi)
 {
@@ -69,8 +69,8 @@ dop_gi_latent_rope(dop_gi *gi)
     return DOP_OK;
 }
 
-/* The index of sparse attention.  Layers without its tensors take the positions that an earlier layer chose; a file without any, as
- * older ones are, has attention of all positions. */
+/* Index of sparse attention. Layers without index tensors reuse the positions chosen by an earlier layer. In files without any
+ * (older ones) attention covers all positions. */
 dop_status
 dop_gi_index(dop_gi *gi)
 {
@@ -100,8 +100,8 @@ dop_gi_index(dop_gi *gi)
     return DOP_OK;
 }
 
-/* llama.cpp assumes for Llama 4: chunks of 8192 positions, the temperature of queries that do not rotate, and norms after the
- * rotation of those that do, except in the size with 128 experts.  A file may state other lengths. */
+/* Defaults of llama.cpp for Llama 4: chunks of 8192 positions; temperature for queries without RoPE; norms after RoPE, except in
+ * the size with 128 experts. A file may state other lengths. */
 dop_status
 dop_gi_chunks(dop_gi *gi)
 {
@@ -129,9 +129,9 @@ dop_gi_chunks(dop_gi *gi)
     return DOP_OK;
 }
 
-/* Reads a number whose key may be 0 or missing; both give 0. */
+/* Reads a number; a missing key counts as 0. */
 static dop_status
-count(const dop_gi *gi, const dop_fact_key *fact, uint32_t max, uint32_t *out)
+read_count_or_0(const dop_gi *gi, const dop_fact_key *fact, uint32_t max, uint32_t *out)
 {
     char full[96];
     uint64_t v = 0;
@@ -142,7 +142,7 @@ count(const dop_gi *gi, const dop_fact_key *fact, uint32_t max, uint32_t *out)
     return DOP_OK;
 }
 
-/* Gemma 3n.  A layer whose gate is not sparse has the activation sparsity scale minus infinity. */
+/* Gemma 3n. An activation sparsity scale of minus infinity means that the layer's gate is not sparse. */
 dop_status
 dop_gi_altup(dop_gi *gi)
 {
@@ -152,7 +152,7 @@ dop_gi_altup(dop_gi *gi)
     const dop_gguf_tensor *laurel = dop_gi_tensor(gi, "blk.0.laurel_l.weight", NULL);
     dop_status st = dop_gi_size(gi, DOP_GGUF(streams), 0, 4, &a->altup.n);
     if (st == DOP_OK)
-        st = count(gi, DOP_GGUF(active_stream), DOP_MAX_STREAMS, &a->altup.active);
+        st = read_count_or_0(gi, DOP_GGUF(active_stream), DOP_MAX_STREAMS, &a->altup.active);
     a->altup.scales = dop_gi_tensor(gi, "blk.0.altup_correct_scale.weight", NULL) != NULL;
     a->altup.norm = a->final_norm;
     for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++) {
@@ -168,7 +168,7 @@ dop_gi_altup(dop_gi *gi)
     return st;
 }
 
-/* Granite's files mark a model without rotary embedding by a scaling that is not finetuned. */
+/* Granite's files mark a model without RoPE by a scaling that is not finetuned. */
 dop_status
 dop_gi_rotates(const dop_gi *gi, bool *out)
 {
@@ -182,11 +182,11 @@ dop_gi_layer_inputs(dop_gi *gi)
     dop_arch *a = &gi->model->arch;
     dop_layer_inputs *p = &a->inputs;
     uint32_t n = 0;
-    dop_status st = count(gi, DOP_GGUF(input_width), DOP_MAX_WIDTH, &p->width);
+    dop_status st = read_count_or_0(gi, DOP_GGUF(input_width), DOP_MAX_WIDTH, &p->width);
     if (st == DOP_OK)
-        st = count(gi, DOP_GGUF(shared_kv_layers), a->n_layers, &n);
+        st = read_count_or_0(gi, DOP_GGUF(shared_kv_layers), a->n_layers, &n);
     if (gi->family->flags &
-        DOP_FAM_READER) /* all do, whatever the number says, and of which layers is known with the model */
+        DOP_FAM_READER) /* drafter: all layers share; which model layers is set when the model is known */
         n = 0;
     const dop_gguf_tensor *embed = dop_gi_tensor(gi, "per_layer_token_embd.weight", NULL);
     p->vocab = !embed ? a->vocab : embed->dims[1] <= DOP_MAX_VOCAB ? (uint32_t)embed->dims[1] : 0;

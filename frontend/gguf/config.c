@@ -1,6 +1,6 @@
-/* GGUF metadata to facts.  Keys: the GGUF specification (ggml repository, docs/gguf.md); what a missing key means, and
- * what is not stated at all (layer patterns and rotary bases of Gemma, query scales of its largest sizes), follows
- * llama.cpp, which is what writes and reads these files (load_arch_hparams in src/models/). */
+/* Converts GGUF metadata to facts. Keys: the GGUF specification (ggml repository, docs/gguf.md). Defaults of missing keys and
+ * unstated facts (Gemma's layer patterns, RoPE bases and query scales) follow llama.cpp, which writes and reads these files
+ * (load_arch_hparams in src/models/). */
 #include "frontend/gguf/config.h"
 #include "frontend/facts/names.h"
 #include "frontend/families/families.h"
@@ -20,21 +20,21 @@
 #include <string.h>
 
 static bool
-has_tensor(const dop_gi *gi, const char *name)
+gguf_has_tensor(const dop_gi *gi, const char *name)
 {
     return dop_gi_tensor(gi, name, NULL) != NULL;
 }
 
 static bool
-layer_has(const dop_gi *gi, uint32_t layer, const char *name)
+gguf_layer_has_tensor(const dop_gi *gi, uint32_t layer, const char *name)
 {
     char full[96];
     snprintf(full, sizeof full, "blk.%u.%s", layer, name);
-    return has_tensor(gi, full);
+    return gguf_has_tensor(gi, full);
 }
 
 static dop_status
-read_sizes(dop_gi *gi)
+read_gguf_sizes(dop_gi *gi)
 {
     dop_arch *a = &gi->model->arch;
     char full[96];
@@ -67,17 +67,17 @@ read_sizes(dop_gi *gi)
                            "tokenizer.ggml.tokens has %llu entries, but tensor token_embd.weight %llu rows",
                            (unsigned long long)tokens->count, (unsigned long long)embed->dims[1]);
     a->vocab = (uint32_t)embed->dims[1];
-    a->tied = !has_tensor(gi, "output.weight");
+    a->tied = !gguf_has_tensor(gi, "output.weight");
     return DOP_OK;
 }
 
-/* Refuses keys that ask for something the facts cannot express, when they are not 0. */
+/* Fails for keys that are not 0 and request a feature that the facts cannot express. */
 static dop_status
-refuse(const dop_gi *gi)
+refuse_gguf_keys(const dop_gi *gi)
 {
     static const struct {
         const dop_fact_key *fact;
-        uint64_t known; /* families with these flags read the key; others refuse it */
+        uint64_t known; /* families with these flags read the key; for others it is an error */
     } keys[] = {{DOP_GGUF(clip), DOP_FAM_CLIP},
                 {DOP_GGUF(alibi), DOP_FAM_ALIBI},
                 {DOP_GGUF(shared_kv_layers), DOP_FAM_LAYER_INPUTS},
@@ -98,9 +98,9 @@ refuse(const dop_gi *gi)
 
 /* ---- windows ------------------------------------------------------------------------------------------------------ */
 
-/* Reads element i of a list of flags, which some converters write as numbers. */
+/* Reads element i of a list of booleans, which some converters write as numbers. */
 static bool
-flag_of(const dop_gguf_kv *kv, uint64_t i, bool *out)
+read_flag_element(const dop_gguf_kv *kv, uint64_t i, bool *out)
 {
     uint64_t v = 0;
     if (dop_gguf_bool(kv, i, out))
@@ -109,9 +109,9 @@ flag_of(const dop_gguf_kv *kv, uint64_t i, bool *out)
     return *out || (dop_gguf_u64(kv, i, &v) && v == 0);
 }
 
-/* Reads attention.sliding_window_pattern: a period, of which the last layer (or the first) is full, or a flag for each layer. */
+/* Reads attention.sliding_window_pattern: a period whose last (or first) layer is full, or a flag per layer. */
 static dop_status
-read_pattern(dop_gi *gi)
+read_gguf_pattern(dop_gi *gi)
 {
     const uint32_t n = gi->model->arch.n_layers;
     char full[96];
@@ -119,7 +119,7 @@ read_pattern(dop_gi *gi)
     uint32_t period = gi->family->gguf_period ? gi->family->gguf_period : gi->family->period;
     if (kv && kv->type == DOP_GGUF_ARRAY) {
         for (uint32_t i = 0; i < n; i++)
-            if ((kv->count != n && kv->count != n + gi->draft) || !flag_of(kv, i, &gi->slides[i]))
+            if ((kv->count != n && kv->count != n + gi->draft) || !read_flag_element(kv, i, &gi->slides[i]))
                 return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is not one true or false per layer", full);
         return DOP_OK;
     }
@@ -129,15 +129,15 @@ read_pattern(dop_gi *gi)
     return DOP_OK;
 }
 
-/* Reads which layers slide, and their window. */
+/* Reads the window and the layers that have it. */
 static dop_status
-read_windows(dop_gi *gi, uint32_t *out_window)
+read_gguf_windows(dop_gi *gi, uint32_t *out_window)
 {
     const dop_family *f = gi->family;
     char full[96];
     const dop_gguf_kv *kv = dop_gi_find(gi, DOP_GGUF(window)->key, full, sizeof full);
     if (f->window_rule == DOP_WINDOW_CHUNKS)
-        /* in families with chunks the key states no window */
+        /* for families with chunks the key is not a window */
         return DOP_OK;
     const bool pattern = f->window_rule == DOP_WINDOW_PATTERN || f->window_rule == DOP_WINDOW_GLOBAL;
     uint64_t stated = 0;
@@ -146,10 +146,11 @@ read_windows(dop_gi *gi, uint32_t *out_window)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is %llu, which %s models do not have", full,
                            (unsigned long long)stated, f->name);
     if (pattern)
-        DOP_RETURN_IF_ERROR(read_pattern(gi));
+        DOP_RETURN_IF_ERROR(read_gguf_pattern(gi));
     for (uint32_t i = 0; !pattern && i < gi->model->arch.n_layers; i++)
         gi->slides[i] = f->window_rule == DOP_WINDOW_ALL || f->gguf_windows;
-    /* Some families, whose full layers do not rotate or come first, also have sizes without windows: in them the file decides. */
+    /* Some families whose full layers have no RoPE or come first also have sizes without windows: there the file
+     * decides. */
     const bool always = pattern && !(f->flags & DOP_FAM_NOPE_FULL) && !f->gguf_full_first;
     if (!none && (kv || always))
         DOP_RETURN_IF_ERROR(dop_gi_size(gi, DOP_GGUF(window), 0, f->window, out_window));
@@ -158,7 +159,7 @@ read_windows(dop_gi *gi, uint32_t *out_window)
 
 /* ---- layers ------------------------------------------------------------------------------------------------------- */
 
-/* Reads head_dim, of which layers with a window may have another one. */
+/* Reads head_dim, which may differ for layers with a window. */
 static dop_status
 read_head_dim(dop_gi *gi, uint32_t i, dop_attention *t)
 {
@@ -202,13 +203,13 @@ read_scale(dop_gi *gi, dop_attention *t)
 }
 
 static dop_status
-read_attention(dop_gi *gi, uint32_t i, uint32_t window, dop_attention *t)
+read_gguf_attention(dop_gi *gi, uint32_t i, uint32_t window, dop_attention *t)
 {
     t->rope = gi->model->arch.learned_positions || t->alibi ? -1 : 0;
     t->window = gi->slides[i] ? window : 0;
-    if (t->both && t->window) /* half on each side */
+    if (t->both && t->window) /* half of it on each side */
         t->window = t->window / 2 + 1;
-    if (gi->family->qk_norm.key && !has_tensor(gi, "blk.0.attn_q_norm.weight"))
+    if (gi->family->qk_norm.key && !gguf_has_tensor(gi, "blk.0.attn_q_norm.weight"))
         t->q_norm = t->k_norm = (dop_norm){0};
     dop_status st = dop_gi_size(gi, DOP_GGUF(heads), i, 0, &t->n_heads);
     if (st == DOP_OK)
@@ -218,8 +219,8 @@ read_attention(dop_gi *gi, uint32_t i, uint32_t window, dop_attention *t)
     if (st == DOP_OK)
         st = read_head_dim(gi, i, t);
     if (gi->family->flags & DOP_FAM_SWA_HEADS)
-        t->sinks = layer_has(gi, i, "attn_sinks.weight");
-    if (t->gate_heads) { /* the gate has a value for each head, or for each value of a head */
+        t->sinks = gguf_layer_has_tensor(gi, i, "attn_sinks.weight");
+    if (t->gate_heads) { /* the gate has a value per head, or per value of a head */
         char name[64];
         snprintf(name, sizeof name, "blk.%u.attn_gate.weight", i);
         const dop_gguf_tensor *gate = dop_gi_tensor(gi, name, NULL);
@@ -228,7 +229,7 @@ read_attention(dop_gi *gi, uint32_t i, uint32_t window, dop_attention *t)
     return st == DOP_OK ? read_scale(gi, t) : st;
 }
 
-/* Nemotron-H: makes a layer a mixer or a feed-forward part alone, with that part's norm. */
+/* Nemotron-H: makes a layer either a mixer or a feed-forward part, with that part's norm. */
 static void
 settle_block(const dop_gi *gi, uint32_t i, dop_layer *y)
 {
@@ -254,11 +255,11 @@ read_layer(dop_gi *gi, uint32_t i, uint32_t window)
     if (gi->family->recurrent && gi->family->recurrent->blocks)
         settle_block(gi, i, y);
     if (dop_gi_attends(gi, i))
-        st = read_attention(gi, i, window, &y->mixers[0].attn);
+        st = read_gguf_attention(gi, i, window, &y->mixers[0].attn);
     if (st == DOP_OK && dop_gi_recurs(gi, i))
         st = dop_gi_recurrent(gi, i, gi->model->arch.final_norm.eps);
     char full[96];
-    const bool needed = !gi->family->experts || !layer_has(gi, i, "ffn_gate_inp.weight") ||
+    const bool needed = !gi->family->experts || !gguf_layer_has_tensor(gi, i, "ffn_gate_inp.weight") ||
                         dop_gi_find(gi, DOP_GGUF(ffn_width)->key, full, sizeof full);
     if (st == DOP_OK && y->ffn.kind == DOP_FFN_DENSE && needed)
         st = dop_gi_size(gi, DOP_GGUF(ffn_width), i, 0, &y->ffn.width);
@@ -268,26 +269,26 @@ read_layer(dop_gi *gi, uint32_t i, uint32_t window)
 }
 
 static dop_status
-read_layers(dop_gi *gi)
+read_gguf_layers(dop_gi *gi)
 {
     dop_arch *a = &gi->model->arch;
     uint32_t window = 0;
-    a->layers = dop_arena_alloc(gi->model->arena, (a->n_layers + (size_t)1) * sizeof *a->layers); /* one may draft */
+    /* + 1: a drafting layer */
+    a->layers = dop_arena_alloc(gi->model->arena, (a->n_layers + (size_t)1) * sizeof *a->layers);
     gi->slides = dop_arena_alloc(gi->model->arena, a->n_layers * sizeof *gi->slides);
     if (!a->layers || !gi->slides)
         return DOP_NO_MEMORY(gi->diag);
-    DOP_RETURN_IF_ERROR(read_windows(gi, &window));
+    DOP_RETURN_IF_ERROR(read_gguf_windows(gi, &window));
     for (uint32_t i = 0; i < a->n_layers; i++)
         DOP_RETURN_IF_ERROR(read_layer(gi, i, window));
     return DOP_OK;
 }
 
-/* Clears the rotary embedding of layers that do not rotate: all of them, every fourth, or, in models with windows, those without
- * a window. */
+/* Clears the RoPE of layers without it: all layers, every fourth, or, in models with windows, those without a window. */
 static void
 leave_positions_out(dop_gi *gi, bool rotates)
 {
-    enum { FOURTH = 4 }; /* llama.cpp assumes it for smollm3; files do not state it */
+    enum { FOURTH = 4 }; /* default of llama.cpp for smollm3; not stated in files */
     dop_arch *a = &gi->model->arch;
     bool some = false;
     for (uint32_t i = 0; i < a->n_layers; i++)
@@ -302,8 +303,8 @@ leave_positions_out(dop_gi *gi, bool rotates)
 
 /* ---- facts of all layers ------------------------------------------------------------------------------------------ */
 
-/* Finds which biases a model has: those of attention by its first layer with attention, those of feed-forward parts by its first
- * layer.  In a layer that differs a weight is then missing or unused, which is reported. */
+/* Detects biases: attention's by the first attention layer, feed-forward biases by the first layer. In a layer that differs, a
+ * weight is then reported as missing or unused. */
 static void
 find_biases(dop_gi *gi)
 {
@@ -311,30 +312,30 @@ find_biases(dop_gi *gi)
     uint32_t i = 0;
     while (i + 1 < gi->model->arch.n_layers && !dop_gi_attends(gi, i))
         i++;
-    const bool fused = layer_has(gi, i, "attn_qkv.bias");
-    t->bias_q = fused || layer_has(gi, i, "attn_q.bias");
-    t->bias_k = fused || layer_has(gi, i, "attn_k.bias");
-    t->bias_v = fused || layer_has(gi, i, "attn_v.bias");
-    t->bias_o = layer_has(gi, i, "attn_output.bias");
-    for (i = 0; i + 1 < gi->model->arch.n_layers && !layer_has(gi, i, "ffn_down.weight");)
+    const bool fused = gguf_layer_has_tensor(gi, i, "attn_qkv.bias");
+    t->bias_q = fused || gguf_layer_has_tensor(gi, i, "attn_q.bias");
+    t->bias_k = fused || gguf_layer_has_tensor(gi, i, "attn_k.bias");
+    t->bias_v = fused || gguf_layer_has_tensor(gi, i, "attn_v.bias");
+    t->bias_o = gguf_layer_has_tensor(gi, i, "attn_output.bias");
+    for (i = 0; i + 1 < gi->model->arch.n_layers && !gguf_layer_has_tensor(gi, i, "ffn_down.weight");)
         i++;
-    gi->layer.ffn.bias = layer_has(gi, i, "ffn_down.bias");
-    gi->model->arch.head_bias = has_tensor(gi, "output.bias");
+    gi->layer.ffn.bias = gguf_layer_has_tensor(gi, i, "ffn_down.bias");
+    gi->model->arch.head_bias = gguf_has_tensor(gi, "output.bias");
 }
 
-/* Do attention and feed-forward part run side by side?  In families that may have one norm for both, they do where the second norm
- * is missing; other families state it with a key. */
+/* Reads whether layers are parallel. In families with a possibly shared norm, a missing second norm means parallel; other
+ * families have a key. */
 static dop_status
-read_parallel(dop_gi *gi)
+read_gguf_parallel(dop_gi *gi)
 {
     const dop_family *f = gi->family;
     dop_layer *y = &gi->layer;
-    if (f->flags & DOP_FAM_MULTI_QUERY) { /* Falcon: the norm of attention is a second one */
-        y->parallel = !has_tensor(gi, "blk.0.ffn_norm.weight");
-        if (y->parallel && !has_tensor(gi, "blk.0.attn_norm_2.weight"))
+    if (f->flags & DOP_FAM_MULTI_QUERY) { /* Falcon: attention's norm is the additional one */
+        y->parallel = !gguf_has_tensor(gi, "blk.0.ffn_norm.weight");
+        if (y->parallel && !gguf_has_tensor(gi, "blk.0.attn_norm_2.weight"))
             y->ffn_norm = (dop_norm){0};
     } else if (f->flags & DOP_FAM_ONE_NORM) {
-        y->parallel = !has_tensor(gi, "blk.0.ffn_norm.weight");
+        y->parallel = !gguf_has_tensor(gi, "blk.0.ffn_norm.weight");
         if (y->parallel)
             y->ffn_norm = (dop_norm){0};
     } else if (f->parallel.key) {
@@ -344,11 +345,11 @@ read_parallel(dop_gi *gi)
 }
 
 static dop_status
-read_multipliers(dop_gi *gi)
+read_gguf_multipliers(dop_gi *gi)
 {
     const uint64_t has = gi->family->flags;
     dop_arch *a = &gi->model->arch;
-    const bool mup = has & DOP_FAM_MUP; /* llama.cpp knows the factors of MiniCPM 3, which its files do not state */
+    const bool mup = has & DOP_FAM_MUP; /* llama.cpp has MiniCPM 3's factors built in; files do not state them */
     double logits = mup ? a->hidden / 256.0 : 1;
     if (has & (DOP_FAM_MULTIPLIERS | DOP_FAM_LOGIT_SCALE | DOP_FAM_LOGIT_TIMES | DOP_FAM_MUP))
         DOP_RETURN_IF_ERROR(dop_gi_number(gi, DOP_GGUF(logit_scale), logits, &logits));
@@ -360,7 +361,7 @@ read_multipliers(dop_gi *gi)
 }
 
 static dop_status
-read_scalars(dop_gi *gi)
+read_gguf_scalars(dop_gi *gi)
 {
     const dop_family *f = gi->family;
     dop_arch *a = &gi->model->arch;
@@ -374,13 +375,13 @@ read_scalars(dop_gi *gi)
     if (st == DOP_OK && eps < 0)
         st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s.attention.layer_norm_%sepsilon is missing", gi->name,
                          ln ? "" : "rms_");
-    if (f->flags & DOP_FAM_QK_PLAIN) /* Muse Glimmer: a factor on normed queries has become weights */
+    if (f->flags & DOP_FAM_QK_PLAIN) /* Muse Glimmer: the factor on normalized queries is stored as norm weights */
         t->q_norm.plain = t->k_norm.plain = false;
-    dop_set_norms(a, &gi->layer, eps, 0); /* where a family adds 1 to norm weights, the file's weights include it */
-    if (f->flags & DOP_FAM_QK_PLAIN)      /* as llama.cpp assumes */
+    dop_set_norms(a, &gi->layer, eps, 0); /* files include the constant 1 that some families add to norm weights */
+    if (f->flags & DOP_FAM_QK_PLAIN)      /* default of llama.cpp */
         gi->layer.post_attn_norm.eps = gi->layer.post_ffn_norm.eps = 1e-8;
     dop_act_by_name(f->act, &gi->layer.ffn.act);
-    /* llama.cpp computes this factor in f32, and its files are made for that. */
+    /* llama.cpp computes this factor in f32, and its files rely on that. */
     if (f->flags & DOP_FAM_EMBED_SQRT)
         a->embed_scale = (double)sqrtf((float)a->hidden);
     if (f->embed_sqrt.key)
@@ -398,9 +399,9 @@ read_scalars(dop_gi *gi)
                          "%s.attention.max_alibi_bias is 0: other positions than those of ALiBi are not supported",
                          gi->name);
     if (st == DOP_OK)
-        st = read_multipliers(gi);
+        st = read_gguf_multipliers(gi);
     if (st == DOP_OK)
-        st = read_parallel(gi);
+        st = read_gguf_parallel(gi);
     if (st == DOP_OK && (f->flags & DOP_FAM_SOFTCAPS))
         st = dop_gi_number(gi, DOP_GGUF(softcap), gemma2 ? 50 : 0, &t->softcap);
     if (st == DOP_OK && (f->flags & DOP_FAM_SOFTCAPS))
@@ -408,7 +409,7 @@ read_scalars(dop_gi *gi)
     return st;
 }
 
-/* Is it a family whose attention rotates only where config.json says so?  GGUF files do not state it. */
+/* True for families whose config.json states whether attention has RoPE. GGUF files do not state it. */
 static bool
 states_no_rotation(const dop_family *f)
 {
@@ -433,23 +434,24 @@ dop_gi_config(dop_gi *gi)
     dop_arch_defaults(a, &gi->layer);
     dop_family_facts(gi->family, a, &gi->layer);
     snprintf(a->family, sizeof a->family, "%s", gi->family->name);
-    if (!gi->family->keys->ffn) { /* layers have a mixer and no feed-forward part */
+    if (!gi->family->keys->ffn) { /* layers have only a mixer */
         gi->layer.ffn.kind = DOP_FFN_NONE;
         gi->layer.ffn_norm = (dop_norm){0};
     }
-    dop_status st = read_sizes(gi);
+    dop_status st = read_gguf_sizes(gi);
     if (st == DOP_OK)
-        st = refuse(gi);
+        st = refuse_gguf_keys(gi);
     if (st == DOP_OK)
         find_biases(gi);
     if (st == DOP_OK)
-        st = read_scalars(gi);
+        st = read_gguf_scalars(gi);
     if (st == DOP_OK)
         st = dop_gi_encoder(gi);
     if (st == DOP_OK)
-        st = read_layers(gi);
-    if (st == DOP_OK && gi->family->window_rule == DOP_WINDOW_GLOBAL && !layer_has(gi, 0, "attn_norm.weight"))
-        a->layers[0].attn_norm = (dop_norm){0}; /* ModernBERT: the embedding has just been normed */
+        st = read_gguf_layers(gi);
+    if (st == DOP_OK && gi->family->window_rule == DOP_WINDOW_GLOBAL &&
+        !gguf_layer_has_tensor(gi, 0, "attn_norm.weight"))
+        a->layers[0].attn_norm = (dop_norm){0}; /* ModernBERT: the embedding was already normalized */
     if (st == DOP_OK)
         st = dop_gi_experts(gi);
     if (st == DOP_OK && (gi->family->flags & DOP_FAM_LAYER_INPUTS))
@@ -472,7 +474,7 @@ dop_gi_config(dop_gi *gi)
         leave_positions_out(gi, rotates);
     if (st == DOP_OK && gi->family->window_rule == DOP_WINDOW_CHUNKS)
         st = dop_gi_chunks(gi);
-    if (st == DOP_OK && gi->draft && layer_has(gi, a->n_layers, "nextn.eh_proj.weight"))
+    if (st == DOP_OK && gi->draft && gguf_layer_has_tensor(gi, a->n_layers, "nextn.eh_proj.weight"))
         a->drafts = dop_arch_draft_layer(a);
     a->drafts_normed = a->drafts && gi->family->recurrent;
     if (st == DOP_OK && gi->family->flags & DOP_FAM_EAGLE)

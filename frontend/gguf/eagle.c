@@ -1,4 +1,4 @@
-/* Drafters, as llama.cpp converts them (architectures "eagle3" and "gemma4-assistant"). */
+/* Drafters as converted by llama.cpp (architectures "eagle3" and "gemma4-assistant"). */
 #include "frontend/gguf/eagle.h"
 #include "frontend/facts/arch.h"
 #include "frontend/facts/weights.h"
@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The list of the model's layers before which streams are; early files have the key's first name. */
+/* Reads the list of model layers whose input streams are read; early files use the first name of the key. */
 static dop_status
-read_streams(const dop_gi *gi, dop_eagle *e)
+read_gguf_streams(const dop_gi *gi, dop_eagle *e)
 {
     char full[96];
     const dop_gguf_kv *kv = dop_gi_find(gi, "target_layers", full, sizeof full);
@@ -73,7 +73,7 @@ dop_gi_eagle(dop_gi *gi)
                            (unsigned long long)list->dims[0], a->vocab);
     if (list)
         e.vocab = (uint32_t)list->dims[0];
-    DOP_RETURN_IF_ERROR(read_streams(gi, &e));
+    DOP_RETURN_IF_ERROR(read_gguf_streams(gi, &e));
     DOP_RETURN_IF_ERROR(dop_gi_flag(gi, DOP_GGUF(draft_residual_normed), false, &e.residual_normed));
     DOP_RETURN_IF_ERROR(dop_gi_flag(gi, DOP_GGUF(draft_joined_normed), false, &joined));
     e.norm = joined ? norm : e.norm;
@@ -96,7 +96,7 @@ dop_gi_reader(dop_gi *gi)
 }
 
 static int
-by_number(const void *a, const void *b)
+compare_token_numbers(const void *a, const void *b)
 {
     int64_t x, y;
     memcpy(&x, a, sizeof x);
@@ -104,8 +104,8 @@ by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Are the n numbers of a list of tokens relative?  llama.cpp writes ids, of which no two are the same; its first converters wrote what is to be
- * added to the index, as the original files have it. */
+/* Sets *out if the n entries of a draft token list are relative. llama.cpp writes ids, which are distinct. Its first converters
+ * wrote offsets from the index, like the original files. */
 static dop_status
 is_relative(const dop_gi *gi, const uint8_t *data, uint32_t n, bool *out)
 {
@@ -113,7 +113,7 @@ is_relative(const dop_gi *gi, const uint8_t *data, uint32_t n, bool *out)
     if (!sorted)
         return DOP_NO_MEMORY(gi->diag);
     memcpy(sorted, data, n * sizeof *sorted);
-    qsort(sorted, n, sizeof *sorted, by_number);
+    qsort(sorted, n, sizeof *sorted, compare_token_numbers);
     *out = false;
     for (uint32_t i = 1; i < n; i++)
         *out = *out || sorted[i] == sorted[i - 1];

@@ -1,4 +1,4 @@
-/* Encoders and rerankers in GGUF files: attention in both directions, pooling, and the products that give vectors or scores of classes
+/* Encoders and rerankers in GGUF files: bidirectional attention, pooling, and dense layers that give vectors or class scores
  * (llama.cpp: llm_graph_context::build_pooling in src/llama-graph.cpp, conversion/bert.py). */
 #include "frontend/gguf/encoder.h"
 #include "frontend/facts/names.h"
@@ -15,21 +15,21 @@
 enum { POOL_NONE, POOL_MEAN, POOL_CLS, POOL_LAST, POOL_RANK };
 
 static const dop_gguf_tensor *
-tensor(const dop_gi *gi, const char *name)
+get_encoder_tensor(const dop_gi *gi, const char *name)
 {
     return dop_gi_tensor(gi, name, NULL);
 }
 
-/* The width of the product by the tensor `name`; what is too large is refused with the other facts. */
+/* Returns the width of a dense layer from its tensor `name`; excessive sizes are rejected with the other facts. */
 static uint32_t
-width_of(const dop_gi *gi, const char *name)
+get_product_width(const dop_gi *gi, const char *name)
 {
-    const dop_gguf_tensor *t = tensor(gi, name);
+    const dop_gguf_tensor *t = get_encoder_tensor(gi, name);
     return !t ? 0 : t->dims[1] <= DOP_MAX_WIDTH ? (uint32_t)t->dims[1] : DOP_MAX_WIDTH + 1;
 }
 
 static dop_status
-read_pooling(const dop_gi *gi, bool *out_stated, uint64_t *out)
+read_gguf_pooling(const dop_gi *gi, bool *out_stated, uint64_t *out)
 {
     char full[96];
     const dop_gguf_kv *kv = dop_gi_find(gi, "pooling_type", full, sizeof full);
@@ -41,7 +41,7 @@ read_pooling(const dop_gi *gi, bool *out_stated, uint64_t *out)
     return DOP_OK;
 }
 
-/* Marks tensors as read that the model's results do not need: a classifier beside vectors, an output matrix. */
+/* Marks tensors as used that results do not need: a classifier in addition to vectors, an output matrix. */
 static void
 leave_out(const dop_gi *gi, bool ranks)
 {
@@ -52,28 +52,29 @@ leave_out(const dop_gi *gi, bool ranks)
         (void)dop_gi_take(gi, names[i], &part);
 }
 
-/* Sets the products behind the last norm: "cls", an activation, and "cls.output" give scores of classes; EmbeddingGemma's "dense_2" and
- * "dense_3" vectors. */
+/* Sets the dense layers after the final norm: "cls", an activation and "cls.output" for class scores; EmbeddingGemma's "dense_2"
+ * and "dense_3" for vectors. */
 static dop_status
 read_products(const dop_gi *gi, bool ranks)
 {
     static const char *const scores[] = {"cls", "cls.output"}, *const vectors[] = {"dense_2", "dense_3"};
     dop_arch *a = &gi->model->arch;
     dop_encoder *e = &a->encoder;
-    const bool gelu = gi->family->window_rule == DOP_WINDOW_GLOBAL, first = ranks && tensor(gi, "cls.weight"),
-               last = tensor(gi, "cls.output.weight");
+    const bool gelu = gi->family->window_rule == DOP_WINDOW_GLOBAL,
+               first = ranks && get_encoder_tensor(gi, "cls.weight"),
+               last = get_encoder_tensor(gi, "cls.output.weight");
     for (int i = 0; i < 2; i++) {
         char name[40];
         const char *stem = ranks ? scores[i] : vectors[i];
         snprintf(name, sizeof name, "%s.weight", stem);
-        dop_dense d = {.width = width_of(gi, name)};
+        dop_dense d = {.width = get_product_width(gi, name)};
         if (!d.width)
             continue;
         snprintf(name, sizeof name, "%s.bias", stem);
-        d.bias = tensor(gi, name) != NULL;
-        d.active = first && i == 0 && (last || tensor(gi, "cls.norm.weight"));
+        d.bias = get_encoder_tensor(gi, name) != NULL;
+        d.active = first && i == 0 && (last || get_encoder_tensor(gi, "cls.norm.weight"));
         d.act = gelu ? DOP_ACT_GELU : DOP_ACT_TANH;
-        if (d.active && tensor(gi, "cls.norm.weight"))
+        if (d.active && get_encoder_tensor(gi, "cls.norm.weight"))
             d.norm = (dop_norm){.kind = DOP_NORM_LAYER, .eps = a->final_norm.eps};
         e->dense[e->n_dense++] = d;
     }
@@ -87,7 +88,8 @@ read_products(const dop_gi *gi, bool ranks)
     return DOP_OK;
 }
 
-/* Qwen3-Reranker: its classes are "yes" and "no" in this order; of two classes the second is the one that a text is relevant. */
+/* True for Qwen3-Reranker, whose two classes are "yes" and "no" in this order; normally the second class is
+ * "relevant". */
 static bool
 yes_comes_first(const dop_gi *gi)
 {
@@ -100,10 +102,10 @@ yes_comes_first(const dop_gi *gi)
 }
 
 static dop_status
-read_t5(dop_gi *gi)
+read_gguf_t5(dop_gi *gi)
 {
     dop_encoder *e = &gi->model->arch.encoder;
-    gi->layer.ffn.gated = tensor(gi, "enc.blk.0.ffn_gate.weight") != NULL;
+    gi->layer.ffn.gated = get_encoder_tensor(gi, "enc.blk.0.ffn_gate.weight") != NULL;
     gi->layer.ffn.act = gi->layer.ffn.gated ? DOP_ACT_GELU_TANH : DOP_ACT_RELU;
     gi->layer.mixers[0].attn.relative = true;
     DOP_RETURN_IF_ERROR(dop_gi_size(gi, DOP_GGUF(relative_buckets), 0, 0, &e->relative.buckets));
@@ -141,26 +143,27 @@ dop_gi_encoder(dop_gi *gi)
     uint64_t pooling = POOL_NONE;
     dop_status st = dop_gi_flag(gi, DOP_GGUF(causal), true, &causal);
     if (st == DOP_OK)
-        st = read_pooling(gi, &stated, &pooling);
+        st = read_gguf_pooling(gi, &stated, &pooling);
     if (st != DOP_OK)
         return st;
     t->both = t->both || !causal || (f->gguf_encoders && dop_has_word(f->gguf_encoders, gi->name));
-    e->used = e->used || stated || t->both || tensor(gi, "cls.output.weight");
+    e->used = e->used || stated || t->both || get_encoder_tensor(gi, "cls.output.weight");
     if (!e->used)
         return DOP_OK;
     if (f->recurrent && (t->both || !stated || pooling == POOL_RANK))
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
                            "%s: layers with states neither attend in both directions nor give scores of classes",
                            gi->name);
-    if (f->recurrent) { /* hidden states are computed as a text model's */
+    if (f->recurrent) { /* hidden states are computed as by a text model */
         *e = (dop_encoder){0};
         return DOP_OK;
     }
-    /* Files of rerankers may leave it to the user to say that they are. */
+    /* Files of rerankers may omit the pooling type; a classifier then identifies them. */
     const bool ranks =
-        pooling == POOL_RANK || (!stated && (tensor(gi, "cls.weight") || tensor(gi, "cls.output.weight")));
+        pooling == POOL_RANK ||
+        (!stated && (get_encoder_tensor(gi, "cls.weight") || get_encoder_tensor(gi, "cls.output.weight")));
     leave_out(gi, ranks);
-    e->n_types = width_of(gi, "token_types.weight");
+    e->n_types = get_product_width(gi, "token_types.weight");
     if (e->n_types == DOP_MAX_WIDTH + 1)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "tensor token_types.weight has too many rows");
     if (stated && pooling != POOL_RANK)
@@ -169,7 +172,7 @@ dop_gi_encoder(dop_gi *gi)
         e->pool = t->both ? DOP_BY_MEAN : DOP_BY_LAST;
     if (ranks)
         e->pool = !t->both                              ? DOP_BY_LAST
-                  : f->window_rule == DOP_WINDOW_GLOBAL ? DOP_BY_MEAN /* as llama.cpp has it for all ModernBERT */
+                  : f->window_rule == DOP_WINDOW_GLOBAL ? DOP_BY_MEAN /* default of llama.cpp for all ModernBERT */
                                                         : DOP_BY_CLS;
     st = read_products(gi, ranks);
     if (st == DOP_OK && ranks && e->pool == DOP_BY_MEAN && e->dense[0].active)
@@ -178,7 +181,7 @@ dop_gi_encoder(dop_gi *gi)
     e->normalized = e->classes == 0;
     gi->swaps = e->classes == 2 && yes_comes_first(gi);
     if (st == DOP_OK)
-        st = f->flags & DOP_FAM_T5 ? read_t5(gi) : read_activation(gi);
+        st = f->flags & DOP_FAM_T5 ? read_gguf_t5(gi) : read_activation(gi);
     return st;
 }
 
@@ -191,7 +194,7 @@ dop_gi_swap_classes(const dop_gi *gi, const dop_weight_need *need, dop_weight *w
     if (!gi->swaps || (need->role != products[n - 1] && need->role != biases[n - 1]))
         return DOP_OK;
     const size_t each =
-        need->rank == 2 ? (size_t)w->row_stride : dop_type_of(w->type)->bytes; /* a bias: of one value */
+        need->rank == 2 ? (size_t)w->row_stride : dop_type_of(w->type)->bytes; /* a bias has one value per class */
     uint8_t *copy = dop_arena_alloc(gi->model->arena, 2 * each);
     if (!copy)
         return DOP_NO_MEMORY(gi->diag);

@@ -1,4 +1,4 @@
-/* Mixtures of experts in GGUF files: keys "expert_*", and tensors where the keys are silent. */
+/* Mixtures of experts in GGUF files: keys "expert_*", and tensors if keys are missing. */
 #include "frontend/gguf/experts.h"
 #include "frontend/families/families_experts.h"
 #include "frontend/gguf/gguf_import.h"
@@ -9,25 +9,25 @@
 #include <string.h>
 
 static const dop_gguf_tensor *
-layer_tensor(const dop_gi *gi, uint32_t layer, const char *name)
+get_layer_tensor(const dop_gi *gi, uint32_t layer, const char *name)
 {
     char full[96];
     snprintf(full, sizeof full, "blk.%u.%s", layer, name);
     return dop_gi_tensor(gi, full, NULL);
 }
 
-/* The first layer that has experts; the number of layers when none has. */
+/* Returns the first layer with experts, or the number of layers if there is none. */
 static uint32_t
-first_with_experts(const dop_gi *gi)
+find_first_expert_layer(const dop_gi *gi)
 {
     uint32_t i = 0;
-    while (i < gi->model->arch.n_layers && !layer_tensor(gi, i, "ffn_gate_inp.weight"))
+    while (i < gi->model->arch.n_layers && !get_layer_tensor(gi, i, "ffn_gate_inp.weight"))
         i++;
     return i;
 }
 
-/* Reads expert_gating_func: 1 softmax, 2 sigmoid; 0 or absent: the family's score.  A correction goes with a sigmoid.
- * DeepSeek-V2, which has softmax scores, ranks a group by its best expert. */
+/* Reads expert_gating_func: 1 softmax, 2 sigmoid; 0 or absent: the family's score. A correction implies a sigmoid. DeepSeek-V2,
+ * which has softmax scores, ranks a group by its best expert. */
 static dop_status
 read_score(const dop_gi *gi, dop_experts *x)
 {
@@ -52,7 +52,7 @@ read_score(const dop_gi *gi, dop_experts *x)
 }
 
 static dop_status
-read_choice(const dop_gi *gi, dop_experts *x)
+read_gguf_choice(const dop_gi *gi, dop_experts *x)
 {
     const dop_expert_keys *k = gi->family->experts;
     double scale = 0;
@@ -70,12 +70,12 @@ read_choice(const dop_gi *gi, dop_experts *x)
     return DOP_OK;
 }
 
-/* Reads the width of the shared expert: as stated, or the stated number of shared experts times the width of one, or the rows of its
+/* Reads the width of the shared expert: as stated, or the number of shared experts times the width of one, or the rows of its
  * tensor. */
 static dop_status
 read_shared(const dop_gi *gi, uint32_t layer, dop_experts *x)
 {
-    const dop_gguf_tensor *up = layer_tensor(gi, layer, "ffn_up_shexp.weight");
+    const dop_gguf_tensor *up = get_layer_tensor(gi, layer, "ffn_up_shexp.weight");
     char full[96];
     uint32_t n = 0;
     if (!up)
@@ -84,7 +84,7 @@ read_shared(const dop_gi *gi, uint32_t layer, dop_experts *x)
         return dop_gi_size(gi, DOP_GGUF(shared_width), 0, 0, &x->shared_width);
     if (dop_gi_find(gi, DOP_GGUF(shared_experts)->key, full, sizeof full)) {
         dop_status st = dop_gi_size(gi, DOP_GGUF(shared_experts), 0, 0, &n);
-        x->shared_width = n * x->width; /* at most 2^32: dop_arch_check() refuses what is too large */
+        x->shared_width = n * x->width; /* at most 2^32; dop_arch_check() rejects excessive sizes */
         return st;
     }
     x->shared_width = up->dims[1] <= DOP_MAX_WIDTH ? (uint32_t)up->dims[1] : DOP_MAX_WIDTH + 1;
@@ -96,7 +96,7 @@ dop_gi_experts(dop_gi *gi)
 {
     dop_arch *a = &gi->model->arch;
     const dop_expert_keys *k = gi->family->experts;
-    const uint32_t first = first_with_experts(gi);
+    const uint32_t first = find_first_expert_layer(gi);
     if (!k || first == a->n_layers)
         return DOP_OK;
     dop_experts x = k->facts;
@@ -104,15 +104,15 @@ dop_gi_experts(dop_gi *gi)
     if (st == DOP_OK)
         st = dop_gi_size(gi, DOP_GGUF(active_experts), 0, 0, &x.active);
     x.correction =
-        layer_tensor(gi, first, "exp_probs_b.bias") != NULL || layer_tensor(gi, first, "exp_probs_b") != NULL;
-    if (st == DOP_OK) /* Mixtral's files state one width for all */
+        get_layer_tensor(gi, first, "exp_probs_b.bias") != NULL || get_layer_tensor(gi, first, "exp_probs_b") != NULL;
+    if (st == DOP_OK) /* Mixtral's files state a single width for all parts */
         st = dop_gi_size(gi, DOP_GGUF(expert_width), 0, a->layers[first].ffn.width, &x.width);
     if (st == DOP_OK)
-        st = read_choice(gi, &x);
+        st = read_gguf_choice(gi, &x);
     if (st == DOP_OK)
         st = read_shared(gi, first, &x);
     for (uint32_t i = first; i < a->n_layers && st == DOP_OK; i++) {
-        if (layer_tensor(gi, i, "ffn_gate_inp.weight"))
+        if (get_layer_tensor(gi, i, "ffn_gate_inp.weight"))
             dop_set_experts(k, a, &x, &a->layers[i]);
     }
     return st;

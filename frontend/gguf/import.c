@@ -1,4 +1,4 @@
-/* GGUF files: finds the family, reads facts, and turns tensors into canonical weights. */
+/* Imports GGUF files: finds the family, reads facts, and turns tensors into canonical weights. */
 #include "frontend/gguf/import.h"
 #include "frontend/facts/leftovers.h"
 #include "frontend/facts/names.h"
@@ -16,7 +16,7 @@
 #include <string.h>
 
 static dop_status
-type_of(const dop_gi *gi, const dop_gguf *part, const char *name, const dop_gguf_tensor *t, dop_type *out)
+get_gguf_type(const dop_gi *gi, const dop_gguf *part, const char *name, const dop_gguf_tensor *t, dop_type *out)
 {
     dop_gguf_tensor_info info = {.name = "?"};
     char known[512] = "";
@@ -41,9 +41,9 @@ type_of(const dop_gi *gi, const dop_gguf *part, const char *name, const dop_gguf
                        info.name, known);
 }
 
-/* Fails with "8 x 64 x 32 values, expected 4 x 64 x 32", in our order of axes, where products sum over the last one. */
+/* Fails with "8 x 64 x 32 values, expected 4 x 64 x 32", slowest axis first (products sum over the last one). */
 static dop_status
-wrong_shape(const dop_gi *gi, const dop_gguf *part, const char *name, const uint64_t *got, const uint64_t *want)
+fail_gguf_shape(const dop_gi *gi, const dop_gguf *part, const char *name, const uint64_t *got, const uint64_t *want)
 {
     char text[2][72];
     const uint64_t *dims[] = {got, want};
@@ -58,8 +58,8 @@ wrong_shape(const dop_gi *gi, const dop_gguf *part, const char *name, const uint
                        text[0], text[1]);
 }
 
-/* NVFP4: sets w->factors, by which a tensor's values are multiplied, from the tensor "blk.0.attn_q.scale" or "...weight.scale": one
- * number, or one for each expert.  "input_scale", for activations, is not used, since activations are not quantized here. */
+/* NVFP4: sets w->factors from the tensor "blk.0.attn_q.scale" or "...weight.scale": one factor, or one per expert. "input_scale"
+ * is unused, since activations are not quantized here. */
 static dop_status
 take_factors(const dop_gi *gi, const char *name, dop_weight *w)
 {
@@ -90,8 +90,8 @@ take_factors(const dop_gi *gi, const char *name, dop_weight *w)
     return DOP_OK;
 }
 
-/* DOP_PART_K_UP, _V_UP: makes w, the heads' matrices of keys or of values in latent attention, from the matrix t, which has both.
- * Matrices of keys are used transposed, so that quantized ones are copied. */
+/* DOP_PART_K_UP, _V_UP: builds w, latent attention's key or value matrices by head, from the matrix t, which has both. Key
+ * matrices are used transposed; quantized ones are copied for that. */
 static dop_status
 take_up(const dop_gi *gi, const dop_gguf *part, const dop_gguf_tensor *t, const dop_rows *rows, bool transposed,
         dop_weight *w)
@@ -126,9 +126,9 @@ take_up(const dop_gi *gi, const dop_gguf *part, const dop_gguf_tensor *t, const 
     return DOP_OK;
 }
 
-/* Makes w from `rows` (rank 1: values; rank 3: rows of each expert) of the tensor `name`. */
+/* Builds w from `rows` of the tensor `name` (rank 1: values; rank 3: rows of each expert). */
 static dop_status
-take(const dop_gi *gi, const char *name, const dop_rows *rows, bool transposed, dop_weight *w)
+take_gguf_weight(const dop_gi *gi, const char *name, const dop_rows *rows, bool transposed, dop_weight *w)
 {
     const dop_gguf *part = NULL;
     const dop_gguf_tensor *t = dop_gi_take(gi, name, &part);
@@ -139,18 +139,19 @@ take(const dop_gi *gi, const char *name, const dop_rows *rows, bool transposed, 
         want[0] = rows->turned ? rows->block_step : rows->total;
         want[1] = rows->turned ? rows->block : 1;
     }
-    /* Files may store a recurrent layer's vector as a column, or with a row for each group, and a norm with a row for each head. */
+    /* Files may store a recurrent layer's vector as a column or with a row per group, and a norm with a row per
+     * head. */
     const bool folded = w->rank == 1 && !rows->turned && t->dims[1] != 1 && t->dims[2] == 1 && t->dims[3] == 1 &&
                         (gi->family->recurrent || gi->family->flags & DOP_FAM_HEAD_NORM) && t->dims[0] <= rows->total &&
                         t->dims[1] <= rows->total && t->dims[0] * t->dims[1] == rows->total;
-    if (rows->each) { /* the matrices of all heads lie below each other in one matrix */
+    if (rows->each) { /* the matrices of all heads are stacked in one matrix */
         want[0] = transposed ? w->rows : w->cols;
         want[1] = w->experts * (rows->each / want[0]);
         want[2] = 1;
     }
     if (!folded && memcmp(t->dims, want, sizeof want) != 0)
-        return wrong_shape(gi, part, name, t->dims, want);
-    dop_status st = type_of(gi, part, name, t, &w->type);
+        return fail_gguf_shape(gi, part, name, t->dims, want);
+    dop_status st = get_gguf_type(gi, part, name, t, &w->type);
     if (st != DOP_OK)
         return st;
     w->source = dop_arena_strdup(gi->model->arena, name);
@@ -172,7 +173,7 @@ take(const dop_gi *gi, const char *name, const dop_rows *rows, bool transposed, 
     return take_factors(gi, name, w);
 }
 
-/* DOP_PART_KEY: makes w, a single value, from a key that has a value for each layer or one for all layers. */
+/* DOP_PART_KEY: builds w, a single value, from a key with a value per layer or one for all layers. */
 static dop_status
 take_key(const dop_gi *gi, const char *key, int32_t layer, dop_weight *w)
 {
@@ -196,7 +197,7 @@ take_key(const dop_gi *gi, const char *key, int32_t layer, dop_weight *w)
 }
 
 static void
-full_name(const dop_gi *gi, const dop_weight_need *need, const char *source, char *out, size_t size)
+get_gguf_tensor_name(const dop_gi *gi, const dop_weight_need *need, const char *source, char *out, size_t size)
 {
     if (need->layer >= 0 && source[0] != '/')
         snprintf(out, size, "%s%d.%s", dop_gguf_layer_prefix(gi->family), (int)need->layer, source);
@@ -204,10 +205,10 @@ full_name(const dop_gi *gi, const dop_weight_need *need, const char *source, cha
         snprintf(out, size, "%s", source + (source[0] == '/'));
 }
 
-/* The row of the tables that names a weight's tensor or key: the first whose tensor the file has.  Of consecutive rows with one role,
- * which name parts of one matrix, it is the first. */
+/* Returns the table row that names a weight's tensor or key: the first whose tensor is in the file. For consecutive rows of one
+ * role (parts of a matrix) this is the first part. */
 static const dop_tensor_name *
-name_of(const dop_gi *gi, const dop_weight_need *need)
+find_gguf_name(const dop_gi *gi, const dop_weight_need *need)
 {
     const dop_tensor_name *lists[] = {need->layer >= 0 ? dop_gguf_names_fused : NULL, gi->family->more_gguf_names,
                                       dop_gguf_names},
@@ -217,7 +218,7 @@ name_of(const dop_gi *gi, const dop_weight_need *need)
             char name[96];
             if (n->role != need->role || (n != lists[k] && n[-1].role == n->role))
                 continue;
-            full_name(gi, need, n->source, name, sizeof name);
+            get_gguf_tensor_name(gi, need, n->source, name, sizeof name);
             if (dop_gi_tensor(gi, name, NULL))
                 return n;
             first = first || k == 0 ? first : n;
@@ -225,9 +226,9 @@ name_of(const dop_gi *gi, const dop_weight_need *need)
     return first;
 }
 
-/* Makes the rows of w from `own` on, of which the first `own` are set, from the tensors of the rows after n that have n's role. */
+/* Fills the rows of w after the first `own`, from the tensors of the table rows after n with n's role. */
 static dop_status
-take_below(const dop_gi *gi, const dop_tensor_name *n, const dop_weight_need *need, uint32_t own, dop_weight *w)
+take_gguf_below(const dop_gi *gi, const dop_tensor_name *n, const dop_weight_need *need, uint32_t own, dop_weight *w)
 {
     dop_weight *above = w;
     for (; n[1].role == n->role; n++) {
@@ -239,9 +240,9 @@ take_below(const dop_gi *gi, const dop_tensor_name *n, const dop_weight_need *ne
             return DOP_NO_MEMORY(gi->diag);
         if (need->rank != 2 || own == 0 || own >= above->rows)
             return DOP_FAIL_IN(gi->diag, DOP_E_INTERNAL, gi->path, "weight %s cannot be made of parts", need->name);
-        full_name(gi, need, n[1].source, name, sizeof name);
+        get_gguf_tensor_name(gi, need, n[1].source, name, sizeof name);
         *below = (dop_weight){.name = need->name, .rank = 2, .rows = above->rows - own, .cols = need->cols};
-        DOP_RETURN_IF_ERROR(take(gi, name, &rows, false, below));
+        DOP_RETURN_IF_ERROR(take_gguf_weight(gi, name, &rows, false, below));
         if (below->type != w->type)
             return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "tensor %s: type %s, but %s, which it follows, is %s",
                                name, dop_type_of(below->type)->name, w->source, dop_type_of(w->type)->name);
@@ -253,7 +254,7 @@ take_below(const dop_gi *gi, const dop_tensor_name *n, const dop_weight_need *ne
     return DOP_OK;
 }
 
-/* Older files have a tensor for each expert, "ffn_gate.0" to "ffn_gate.7", in place of "ffn_gate_exps". */
+/* Older files have a tensor per expert, "ffn_gate.0" to "ffn_gate.7", instead of "ffn_gate_exps". */
 static void
 split_name(const dop_gi *gi, const dop_weight_need *need, char *name, size_t size)
 {
@@ -268,10 +269,10 @@ split_name(const dop_gi *gi, const dop_weight_need *need, char *name, size_t siz
 }
 
 static dop_status
-fill(void *user, const dop_weight_need *need)
+fill_gguf_weight(void *user, const dop_weight_need *need)
 {
     dop_gi *gi = user;
-    const dop_tensor_name *n = name_of(gi, need);
+    const dop_tensor_name *n = find_gguf_name(gi, need);
     if (!n)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
                            "the metadata calls for a tensor that files of %s do not have (%s)", gi->family->name,
@@ -280,7 +281,7 @@ fill(void *user, const dop_weight_need *need)
     if (n->part == DOP_PART_KEY)
         snprintf(name, sizeof name, "%s", n->source);
     else
-        full_name(gi, need, n->source, name, sizeof name);
+        get_gguf_tensor_name(gi, need, n->source, name, sizeof name);
     dop_weight *each = NULL, w = {.name = need->name,
                                   .rank = need->rank,
                                   .experts = need->experts,
@@ -299,16 +300,16 @@ fill(void *user, const dop_weight_need *need)
                    ? dop_weights_add(&gi->model->weights, &w, gi->model->arena, gi->diag)
                    : st;
     else if (st == DOP_OK && !each)
-        st = take(gi, name, &rows, n->transposed, &w);
+        st = take_gguf_weight(gi, name, &rows, n->transposed, &w);
     if (st == DOP_OK && !each && need->rank == 2)
-        st = take_below(gi, n, need, rows.own, &w);
+        st = take_gguf_below(gi, n, need, rows.own, &w);
     if (st == DOP_OK && (rows.turned || n->part == DOP_PART_DECAY))
         st = dop_gi_vector(gi, &rows, &w);
     if (st == DOP_OK)
         st = dop_gi_swap_classes(gi, need, &w);
     for (uint32_t e = 0; each && e < need->experts && st == DOP_OK; e++) {
         dop_expert_name(name, e, one, sizeof one);
-        st = take(gi, one, &rows, false, &each[e]);
+        st = take_gguf_weight(gi, one, &rows, false, &each[e]);
     }
     if (st == DOP_OK && each) {
         w.each = each;
@@ -321,41 +322,41 @@ fill(void *user, const dop_weight_need *need)
 dop_status
 dop_gi_weights(dop_gi *gi)
 {
-    DOP_RETURN_IF_ERROR(dop_arch_each_weight(&gi->model->arch, fill, gi));
+    DOP_RETURN_IF_ERROR(dop_arch_each_weight(&gi->model->arch, fill_gguf_weight, gi));
     return dop_weights_seal(&gi->model->weights, gi->diag);
 }
 
 static bool
-says(const dop_gguf *g, const char *key, const char *value)
+key_has_value(const dop_gguf *g, const char *key, const char *value)
 {
     dop_gguf_str s;
     return dop_gguf_string(dop_gguf_find(g, key), &s) && s.len == strlen(value) && memcmp(s.data, value, s.len) == 0;
 }
 
-/* Refuses GGUF files that are not models. */
+/* Fails for GGUF files that are not models. */
 static dop_status
 refuse_type(const dop_gi *gi)
 {
     const dop_gguf *g = &gi->parts[0];
     dop_gguf_str base;
-    if (says(g, "general.type", "adapter")) {
+    if (key_has_value(g, "general.type", "adapter")) {
         const bool named = dop_gguf_string(dop_gguf_find(g, "general.base_model.0.name"), &base) && base.len < 100;
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
                            "this is a LoRA adapter%s%.*s, not a model: name its model, and this with `loras`",
                            named ? " of " : "", named ? (int)base.len : 0, named ? base.data : "");
     }
-    if (says(g, "general.type", "mmproj") || says(g, "general.architecture", "clip"))
+    if (key_has_value(g, "general.type", "mmproj") || key_has_value(g, "general.architecture", "clip"))
         return DOP_FAIL_IN(
             gi->diag, DOP_E_INPUT, gi->path,
             "this is the vision part (mmproj) of a model: name the GGUF file of its text part, and this one with "
             "`mmproj`");
-    if (says(g, "general.type", "imatrix"))
+    if (key_has_value(g, "general.type", "imatrix"))
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "this is an importance matrix, not a model");
     return DOP_OK;
 }
 
 static dop_status
-find_family(dop_gi *gi)
+find_gguf_family(dop_gi *gi)
 {
     dop_gguf_str arch;
     dop_status st = refuse_type(gi);
@@ -386,7 +387,7 @@ find_family(dop_gi *gi)
 }
 
 static dop_status
-leftovers(const dop_gi *gi)
+check_gguf_leftovers(const dop_gi *gi)
 {
     char key[64];
     snprintf(key, sizeof key, "%s.block_count", gi->name);
@@ -415,7 +416,7 @@ dop_import_gguf(const char *path, dop_diag *diag, dop_checkpoint *m)
     dop_gi gi = {.path = path, .diag = diag, .model = m};
     dop_status st = dop_gi_open(&gi);
     if (st == DOP_OK)
-        st = find_family(&gi);
+        st = find_gguf_family(&gi);
     if (st == DOP_OK)
         st = dop_gi_config(&gi);
     if (st == DOP_OK)
@@ -423,7 +424,7 @@ dop_import_gguf(const char *path, dop_diag *diag, dop_checkpoint *m)
     if (st == DOP_OK)
         st = dop_gi_weights(&gi);
     if (st == DOP_OK)
-        st = leftovers(&gi);
+        st = check_gguf_leftovers(&gi);
     dop_gi_close(&gi);
     if (st == DOP_OK && m->weights.n_maps != gi.n_parts)
         st = DOP_NO_MEMORY(diag);

@@ -1,4 +1,4 @@
-/* Reading of metadata keys that begin with the file's architecture, such as "llama.block_count". */
+/* Metadata keys that begin with the file's architecture, such as "llama.block_count". */
 #include "frontend/gguf/keys.h"
 #include "frontend/gguf/gguf_import.h"
 
@@ -13,7 +13,7 @@ dop_gi_find(const dop_gi *gi, const char *key, char *out_full, size_t size)
 }
 
 static dop_status
-missing(const dop_gi *gi, const char *full)
+fail_missing_key(const dop_gi *gi, const char *full)
 {
     return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is missing", full);
 }
@@ -25,7 +25,7 @@ dop_gi_size(const dop_gi *gi, const dop_fact_key *fact, uint32_t layer, uint32_t
     const dop_gguf_kv *kv = dop_gi_find(gi, fact->key, full, sizeof full);
     uint64_t v = otherwise;
     if (!kv && !otherwise)
-        return missing(gi, full);
+        return fail_missing_key(gi, full);
     if (kv && kv->type == DOP_GGUF_ARRAY && kv->count != gi->model->arch.n_layers &&
         kv->count != gi->model->arch.n_layers + gi->draft)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s has %llu entries, expected one per layer", full,

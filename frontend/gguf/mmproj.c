@@ -1,4 +1,4 @@
-/* The vision part (mmproj) of a GGUF model: a file of its own, of the pseudo-architecture "clip". */
+/* Vision part of a GGUF model (mmproj): a separate file of pseudo-architecture "clip". */
 #include "frontend/gguf/mmproj.h"
 #include "frontend/gguf/gguf_import.h"
 #include "frontend/vision/tower.h"
@@ -9,12 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A kind of vision part, by its key clip.projector_type. */
+/* Kind of vision part, selected by key clip.projector_type. */
 typedef struct projector_row {
-    const char *type, *model_type, *tower, *processor; /* as Hugging Face's files name what is the same */
-    uint32_t merge;                                    /* where the file is silent */
-    uint32_t min_features, max_features; /* of a picture, where its size is chosen by bounds and the file is silent */
-    bool rotated_pairs;                  /* rows of q and k are ordered for rotation of pairs (2i, 2i+1) */
+    const char *type, *model_type, *tower, *processor; /* corresponding names in Hugging Face files */
+    uint32_t merge;                                    /* default merge */
+    /* default bounds of features per picture, if its size is chosen within bounds */
+    uint32_t min_features, max_features;
+    bool rotated_pairs; /* q and k rows are ordered for rotation of pairs (2i, 2i+1) */
 } projector_row;
 
 static const projector_row projectors[] = {
@@ -35,9 +36,10 @@ typedef struct reader {
     const projector_row *row;
     const dop_tower_kind *kind;
     const dop_projector_kind *projector;
-    bool *taken;  /* [g->tensor_count] */
-    bool swapped; /* up and down projections have each other's name, as in files of the first converters */
-    /* mm.input_norm is a norm of merged rows; else one of rows, which dop_tower_weights() asks for first. */
+    bool *taken;  /* [g->tensor_count] true if read */
+    bool swapped; /* names of up and down projections are swapped, as in files of the first converters */
+    /* norms_merged: mm.input_norm normalizes merged rows; otherwise single rows, which dop_tower_weights() looks up
+     * first. */
     bool norms_merged, norm_asked;
     dop_checkpoint *model;
     dop_diag *diag;
@@ -50,41 +52,41 @@ enum { WINDOW = 112, MOST = 1 << 24 };
 /* ---- keys ----------------------------------------------------------------------------------------------------------- */
 
 static dop_status
-wrong_key(const reader *r, const char *key)
+fail_wrong_key(const reader *r, const char *key)
 {
     return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->g->path, "clip.vision.%s is missing or out of range", key);
 }
 
-/* Reads clip.vision.KEY; `otherwise` where it is absent, 0: it must be there. */
+/* Reads clip.vision.KEY with default `otherwise`; 0: the key is required. */
 static dop_status
-read_size(const reader *r, const char *key, uint64_t most, uint64_t otherwise, uint64_t *out)
+read_mmproj_size(const reader *r, const char *key, uint64_t most, uint64_t otherwise, uint64_t *out)
 {
     char full[96];
     snprintf(full, sizeof full, "clip.vision.%s", key);
     const dop_gguf_kv *kv = dop_gguf_find(r->g, full);
     *out = otherwise;
     if (kv && (!dop_gguf_u64(kv, 0, out) || *out > most))
-        return wrong_key(r, key);
-    return *out > 0 ? DOP_OK : wrong_key(r, key);
+        return fail_wrong_key(r, key);
+    return *out > 0 ? DOP_OK : fail_wrong_key(r, key);
 }
 
 static dop_status
-read_u32(const reader *r, const char *key, uint32_t most, uint32_t otherwise, uint32_t *out)
+read_mmproj_u32(const reader *r, const char *key, uint32_t most, uint32_t otherwise, uint32_t *out)
 {
     uint64_t n = 0;
-    const dop_status st = read_size(r, key, most, otherwise, &n);
+    const dop_status st = read_mmproj_size(r, key, most, otherwise, &n);
     *out = (uint32_t)n;
     return st;
 }
 
 static bool
-says(const dop_gguf *g, const char *key)
+is_key_true(const dop_gguf *g, const char *key)
 {
     bool yes = false;
     return dop_gguf_bool(dop_gguf_find(g, key), 0, &yes) && yes;
 }
 
-/* The row of clip.projector_type; files for pictures and sounds have clip.vision.projector_type. */
+/* Finds the row of clip.projector_type; files for pictures and sounds have clip.vision.projector_type. */
 static dop_status
 find_projector(reader *r)
 {
@@ -93,7 +95,7 @@ find_projector(reader *r)
     dop_buf known = {0};
     if (!dop_gguf_string(kv ? kv : dop_gguf_find(r->g, "clip.projector_type"), &type))
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->g->path, "clip.projector_type is missing: this is no vision part");
-    if (!kv && !says(r->g, "clip.has_vision_encoder"))
+    if (!kv && !is_key_true(r->g, "clip.has_vision_encoder"))
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->g->path, "this file (mmproj) has no vision part");
     for (size_t i = 0; i < sizeof projectors / sizeof *projectors; i++) {
         if (strlen(projectors[i].type) == type.len && memcmp(projectors[i].type, type.data, (size_t)type.len) == 0)
@@ -112,14 +114,14 @@ find_projector(reader *r)
         r->kind = dop_tower_kind_of(r->row->tower);
         r->projector = dop_projector_kind_of(r->row->model_type);
     }
-    if (st == DOP_OK && r->kind->act == DOP_ACT_QUICK_GELU && says(r->g, "clip.use_gelu"))
-        r->kind = dop_tower_kind_of("siglip_"); /* the other tower that LLaVA's projector is used with */
+    if (st == DOP_OK && r->kind->act == DOP_ACT_QUICK_GELU && is_key_true(r->g, "clip.use_gelu"))
+        r->kind = dop_tower_kind_of("siglip_"); /* LLaVA's projector is also used with SigLIP towers */
     return st;
 }
 
-/* Reads up to which layer the tower is computed, which layers see windows, and which layers' results also become features. */
+/* Reads the layer whose result is used, the layers with windows, and the layers with additional features. */
 static dop_status
-read_layers(reader *r)
+read_mmproj_layers(reader *r)
 {
     dop_vision *const v = &r->m.facts;
     const dop_gguf_kv *feature = dop_gguf_find(r->g, "clip.vision.feature_layer"),
@@ -127,7 +129,7 @@ read_layers(reader *r)
                       *deep = dop_gguf_find(r->g, "clip.vision.is_deepstack_layers");
     uint32_t every = 0;
     uint64_t n = 0;
-    DOP_RETURN_IF_ERROR(read_u32(r, "block_count", DOP_VISION_MAX_LAYERS, 0, &v->n_layers));
+    DOP_RETURN_IF_ERROR(read_mmproj_u32(r, "block_count", DOP_VISION_MAX_LAYERS, 0, &v->n_layers));
     if (feature) {
         if (feature->count != 1 || !dop_gguf_u64(feature, 0, &n) || n < 1 || n > v->n_layers)
             return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->g->path,
@@ -135,7 +137,7 @@ read_layers(reader *r)
         v->n_layers = (uint32_t)n;
     }
     if (dop_gguf_find(r->g, "clip.vision.n_wa_pattern"))
-        DOP_RETURN_IF_ERROR(read_u32(r, "n_wa_pattern", DOP_VISION_MAX_LAYERS, 0, &every));
+        DOP_RETURN_IF_ERROR(read_mmproj_u32(r, "n_wa_pattern", DOP_VISION_MAX_LAYERS, 0, &every));
     for (uint32_t i = 0; i < v->n_layers; i++) {
         v->windowed[i] = full || (every > 0 && (i + 1) % every != 0);
         for (uint64_t k = 0; full && k < full->count; k++)
@@ -152,34 +154,34 @@ read_layers(reader *r)
 }
 
 static dop_status
-read_facts(reader *r)
+read_mmproj_facts(reader *r)
 {
     dop_vision *const v = &r->m.facts;
     double eps = r->kind->eps;
     uint32_t merge = r->row->merge;
     const dop_gguf_kv *kv = dop_gguf_find(r->g, "clip.vision.attention.layer_norm_epsilon");
-    dop_status st = read_u32(r, "embedding_length", 1 << 16, 0, &v->hidden);
+    dop_status st = read_mmproj_u32(r, "embedding_length", 1 << 16, 0, &v->hidden);
     if (st == DOP_OK)
-        st = read_u32(r, "attention.head_count", 1 << 10, 0, &v->heads);
+        st = read_mmproj_u32(r, "attention.head_count", 1 << 10, 0, &v->heads);
     if (st == DOP_OK)
-        st = read_u32(r, "patch_size", DOP_TOWER_MAX_PATCH, 0, &r->p.patch);
+        st = read_mmproj_u32(r, "patch_size", DOP_TOWER_MAX_PATCH, 0, &r->p.patch);
     if (st == DOP_OK)
-        st = read_u32(r, "projector.scale_factor", DOP_TOWER_MAX_MERGE, merge, &merge);
+        st = read_mmproj_u32(r, "projector.scale_factor", DOP_TOWER_MAX_MERGE, merge, &merge);
     if (st == DOP_OK)
-        st = read_u32(r, "spatial_merge_size", DOP_TOWER_MAX_MERGE, merge, &v->merge);
+        st = read_mmproj_u32(r, "spatial_merge_size", DOP_TOWER_MAX_MERGE, merge, &v->merge);
     if (st == DOP_OK && kv && (!dop_gguf_f64(kv, 0, &eps) || !(eps >= 0 && eps <= 1)))
-        st = wrong_key(r, "attention.layer_norm_epsilon");
+        st = fail_wrong_key(r, "attention.layer_norm_epsilon");
     if (st == DOP_OK)
-        st = read_layers(r);
+        st = read_mmproj_layers(r);
     if (st != DOP_OK)
         return st;
     v->eps = eps;
     v->head_dim = v->hidden / v->heads;
-    v->act = says(r->g, "clip.use_silu") ? DOP_ACT_SILU : r->kind->act;
+    v->act = is_key_true(r->g, "clip.use_silu") ? DOP_ACT_SILU : r->kind->act;
     v->row_values = 3 * r->kind->frames * r->p.patch * r->p.patch;
     v->rope_theta = r->kind->theta;
     dop_tower_facts_of(r->kind, r->projector, v);
-    /* Published models with per-layer inputs see pictures as texts; a file does not say so. */
+    /* Published models with per-layer inputs process pictures causally, like text; files do not state it. */
     if (v->sees_near)
         v->sees_all = r->model->arch.inputs.width == 0;
     v->merge_act = r->projector->merge_act;
@@ -193,7 +195,7 @@ read_facts(reader *r)
 /* ---- pictures ------------------------------------------------------------------------------------------------------- */
 
 static dop_status
-read_colors(const reader *r, const char *key, float out[3])
+read_mmproj_colors(const reader *r, const char *key, float out[3])
 {
     char full[64];
     snprintf(full, sizeof full, "clip.vision.%s", key);
@@ -207,14 +209,14 @@ read_colors(const reader *r, const char *key, float out[3])
     return DOP_OK;
 }
 
-/* Reads the sizes of pictures and of tiles. */
+/* Reads the sizes of pictures and tiles. */
 static dop_status
-read_sizes(reader *r)
+read_mmproj_sizes(reader *r)
 {
     dop_image_processor *p = &r->p;
     const uint64_t feature = (uint64_t)p->patch * p->merge * p->patch * p->merge;
     uint32_t image = 0, window = 0;
-    DOP_RETURN_IF_ERROR(read_u32(r, "image_size", MOST, p->form == DOP_IMAGE_PIXELS ? 1 : 0, &image));
+    DOP_RETURN_IF_ERROR(read_mmproj_u32(r, "image_size", MOST, p->form == DOP_IMAGE_PIXELS ? 1 : 0, &image));
     p->width = p->height = p->shortest = p->crop_width = p->crop_height = image;
     p->longest = image;
     if (p->form != DOP_IMAGE_PIXELS) {
@@ -222,24 +224,24 @@ read_sizes(reader *r)
         p->split = false;
     }
     if (p->form == DOP_IMAGE_TILES)
-        DOP_RETURN_IF_ERROR(read_u32(r, "preproc_image_size", MOST, 4 * image, &p->longest));
+        DOP_RETURN_IF_ERROR(read_mmproj_u32(r, "preproc_image_size", MOST, 4 * image, &p->longest));
     if (p->form == DOP_IMAGE_TILES)
         p->split = p->longest > p->tile;
     if (p->form == DOP_IMAGE_CANVAS) {
-        DOP_RETURN_IF_ERROR(read_u32(r, "preproc_min_tiles", 64, 1, &p->min_tiles));
-        DOP_RETURN_IF_ERROR(read_u32(r, "preproc_max_tiles", 64, 1, &p->max_tiles));
+        DOP_RETURN_IF_ERROR(read_mmproj_u32(r, "preproc_min_tiles", 64, 1, &p->min_tiles));
+        DOP_RETURN_IF_ERROR(read_mmproj_u32(r, "preproc_max_tiles", 64, 1, &p->max_tiles));
         p->split = p->max_tiles > 1;
     }
     if (p->form == DOP_IMAGE_BUDGET) {
         uint64_t most = 0;
-        DOP_RETURN_IF_ERROR(read_size(r, "image_max_pixels", UINT32_MAX, r->row->max_features * feature, &most));
+        DOP_RETURN_IF_ERROR(read_mmproj_size(r, "image_max_pixels", UINT32_MAX, r->row->max_features * feature, &most));
         p->max_patches = (uint32_t)(most / ((uint64_t)p->patch * p->patch));
     }
     if (p->form == DOP_IMAGE_PIXELS) {
         DOP_RETURN_IF_ERROR(
-            read_size(r, "image_min_pixels", UINT32_MAX, r->row->min_features * feature, &p->min_pixels));
+            read_mmproj_size(r, "image_min_pixels", UINT32_MAX, r->row->min_features * feature, &p->min_pixels));
         DOP_RETURN_IF_ERROR(
-            read_size(r, "image_max_pixels", UINT32_MAX, r->row->max_features * feature, &p->max_pixels));
+            read_mmproj_size(r, "image_max_pixels", UINT32_MAX, r->row->max_features * feature, &p->max_pixels));
         if (p->max_pixels > DOP_PICTURE_MAX_PIXELS / p->frames)
             p->max_pixels = DOP_PICTURE_MAX_PIXELS / p->frames;
     }
@@ -247,14 +249,14 @@ read_sizes(reader *r)
     for (uint32_t i = 0; i < r->m.facts.n_layers; i++)
         windows = windows || r->m.facts.windowed[i];
     if (windows)
-        DOP_RETURN_IF_ERROR(read_u32(r, "window_size", MOST, WINDOW, &window));
+        DOP_RETURN_IF_ERROR(read_mmproj_u32(r, "window_size", MOST, WINDOW, &window));
     p->window = window / (p->patch * p->merge);
     return DOP_OK;
 }
 
-/* The token with a text in the vocabulary of the text model; false: there is none. */
+/* Finds a token by its text in the text model's vocabulary; false: none. */
 static bool
-token_of(const dop_gguf *g, const char *text, uint32_t *out)
+find_vocab_token(const dop_gguf *g, const char *text, uint32_t *out)
 {
     const dop_gguf_kv *tokens = dop_gguf_find(g, "tokenizer.ggml.tokens");
     dop_gguf_str s;
@@ -267,8 +269,8 @@ token_of(const dop_gguf *g, const char *text, uint32_t *out)
     return false;
 }
 
-/* Finds the id of the token that stands for a row of a picture.  Where the vocabulary has none, as LLaVA's in GGUF files, whose token
- * was added behind it, the unknown token takes its place. */
+/* Finds the token id of a picture row. If the vocabulary has none (LLaVA's token is not in GGUF files), the unknown token is
+ * used. */
 static dop_status
 read_marks(reader *r)
 {
@@ -280,7 +282,7 @@ read_marks(reader *r)
     dop_status st = dop_gguf_open(r->model->tokenizer_gguf_path, r->diag, &text);
     if (st != DOP_OK)
         return st;
-    if (!token_of(&text, p->image, &p->image_id)) {
+    if (!find_vocab_token(&text, p->image, &p->image_id)) {
         uint64_t unknown = 0, at = 0;
         dop_gguf_str s = {0};
         const dop_gguf_kv *tokens = dop_gguf_find(&text, "tokenizer.ggml.tokens");
@@ -300,7 +302,7 @@ read_marks(reader *r)
 }
 
 static dop_status
-read_processor(reader *r)
+read_mmproj_processor(reader *r)
 {
     dop_image_processor *p = &r->p;
     const uint32_t patch = p->patch;
@@ -310,9 +312,9 @@ read_processor(reader *r)
     p->patch = patch;
     p->merge = r->m.facts.merge;
     p->frames = r->kind->frames;
-    DOP_RETURN_IF_ERROR(read_colors(r, "image_mean", p->mean));
-    DOP_RETURN_IF_ERROR(read_colors(r, "image_std", p->std));
-    DOP_RETURN_IF_ERROR(read_sizes(r));
+    DOP_RETURN_IF_ERROR(read_mmproj_colors(r, "image_mean", p->mean));
+    DOP_RETURN_IF_ERROR(read_mmproj_colors(r, "image_std", p->std));
+    DOP_RETURN_IF_ERROR(read_mmproj_sizes(r));
     DOP_RETURN_IF_ERROR(read_marks(r));
     if (dop_image_processor_check(p, &why) != DOP_OK)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->g->path, "%.200s", why.message);
@@ -323,7 +325,7 @@ read_processor(reader *r)
 
 /* Finds a tensor without marking it. */
 static bool
-look(const reader *r, const char *name, dop_tower_tensor *out)
+find_mmproj_tensor(const reader *r, const char *name, dop_tower_tensor *out)
 {
     dop_gguf_tensor_info info = {.name = "?"};
     const dop_gguf_tensor *t = dop_gguf_find_tensor(r->g, name);
@@ -341,9 +343,10 @@ look(const reader *r, const char *name, dop_tower_tensor *out)
     return true;
 }
 
-/* A copy of a tensor's values as f32, in the arena, with room for `times` of them; NULL: no memory, or no values that can be read. */
+/* Copies a tensor's values as f32 into the arena, with space for `times` as many; NULL: out of memory, or an
+ * unsupported type. */
 static float *
-copied(reader *r, const dop_tower_tensor *t, uint32_t times, uint64_t *out_n)
+copy_tensor_values(reader *r, const dop_tower_tensor *t, uint32_t times, uint64_t *out_n)
 {
     uint64_t n = 1;
     for (uint32_t i = 0; i < t->rank; i++)
@@ -357,28 +360,29 @@ copied(reader *r, const dop_tower_tensor *t, uint32_t times, uint64_t *out_n)
 }
 
 static dop_status
-become(const reader *r, dop_tower_tensor *t, const float *values)
+replace_tensor_values(const reader *r, dop_tower_tensor *t, const float *values)
 {
     t->type = DOP_TYPE_f32;
     t->data = (const uint8_t *)values;
     return values ? DOP_OK : DOP_NO_MEMORY(r->diag);
 }
 
-/* Joins the two tensors of a convolution over two frames, [hidden, 3, patch, patch] each, to one [hidden, 3, 2, patch, patch]. */
+/* Joins the two tensors of a convolution over two frames, [hidden, 3, patch, patch] each, to one [hidden, 3, 2, patch,
+ * patch]. */
 static dop_status
 join_frames(reader *r, dop_tower_tensor *t)
 {
     dop_tower_tensor second;
     uint64_t n = 0, m = 0;
-    if (!look(r, "v.patch_embd.weight.1", &second))
+    if (!find_mmproj_tensor(r, "v.patch_embd.weight.1", &second))
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->g->path, "tensor v.patch_embd.weight.1 is missing");
     if (t->type == DOP_TYPE_none || second.type == DOP_TYPE_none || t->rank != 4 || second.rank != 4 ||
         memcmp(t->shape, second.shape, sizeof t->shape) != 0)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->g->path,
                            "tensors v.patch_embd.weight and v.patch_embd.weight.1 differ in shape");
-    float *both = copied(r, t, 2, &n), *late = copied(r, &second, 1, &m);
+    float *both = copy_tensor_values(r, t, 2, &n), *late = copy_tensor_values(r, &second, 1, &m);
     if (!both || !late)
-        return become(r, t, NULL);
+        return replace_tensor_values(r, t, NULL);
     const uint64_t each = t->shape[2] * t->shape[3];
     for (uint64_t i = n / each; i-- > 0;) {
         memmove(both + 2 * i * each, both + i * each, each * sizeof *both);
@@ -388,32 +392,32 @@ join_frames(reader *r, dop_tower_tensor *t)
     t->shape[4] = t->shape[3];
     t->shape[3] = t->shape[2];
     t->shape[2] = 2;
-    return become(r, t, both);
+    return replace_tensor_values(r, t, both);
 }
 
-/* Puts the rows of q or k, which rotate as pairs (2i, 2i+1), into the order in which they rotate as halves. */
+/* Reorders rows of q or k from rotation pairs (2i, 2i+1) to rotation by halves. */
 static dop_status
-unpair(reader *r, dop_tower_tensor *t)
+unpair_rotated_rows(reader *r, dop_tower_tensor *t)
 {
     const dop_vision *v = &r->m.facts;
     uint64_t n = 0, m = 0;
     const uint64_t rows = t->rank > 0 ? t->shape[0] : 0, half = v->head_dim / 2;
     if (rows != (uint64_t)v->heads * v->head_dim)
-        return DOP_OK; /* dop_tower_weights() says so */
-    const float *from = copied(r, t, 1, &n);
-    float *to = copied(r, t, 1, &m);
+        return DOP_OK; /* dop_tower_weights() reports it */
+    const float *from = copy_tensor_values(r, t, 1, &n);
+    float *to = copy_tensor_values(r, t, 1, &m);
     if (!from || !to)
-        return become(r, t, NULL);
+        return replace_tensor_values(r, t, NULL);
     const uint64_t cols = n / rows;
     for (uint64_t i = 0; i < rows; i++) {
         const uint64_t in = i % v->head_dim, at = i - in + 2 * (in % half) + in / half;
         memcpy(to + i * cols, from + at * cols, cols * sizeof *to);
     }
-    return become(r, t, to);
+    return replace_tensor_values(r, t, to);
 }
 
 static bool
-take(void *user, const char *name, dop_tower_tensor *out, dop_status *status)
+take_mmproj_tensor(void *user, const char *name, dop_tower_tensor *out, dop_status *status)
 {
     reader *r = user;
     char other[96];
@@ -429,7 +433,7 @@ take(void *user, const char *name, dop_tower_tensor *out, dop_status *status)
         if (second != r->norms_merged)
             return false;
     }
-    if (!look(r, other, out))
+    if (!find_mmproj_tensor(r, other, out))
         return false;
     out->name = dop_arena_strdup(r->model->arena, other);
     if (!out->name)
@@ -437,14 +441,14 @@ take(void *user, const char *name, dop_tower_tensor *out, dop_status *status)
     else if (r->kind->frames == 2 && strcmp(name, "v.patch_embd.weight") == 0)
         *status = join_frames(r, out);
     else if (r->row->rotated_pairs && (strstr(name, ".attn_q.") || strstr(name, ".attn_k.")))
-        *status = unpair(r, out);
+        *status = unpair_rotated_rows(r, out);
     return true;
 }
 
-/* Fails for tensors of the vision part that nothing has read, except those after the layer whose result is used, the row of a token that the
- * text model has too, and those of an audio part. */
+/* Fails for unread tensors of the vision part. Exceptions: layers after the used one, the audio part, and the embedding row of a
+ * token that the text model also has. */
 static dop_status
-check_leftovers(const reader *r)
+check_mmproj_leftovers(const reader *r)
 {
     for (size_t i = 0; i < r->g->tensor_count; i++) {
         const dop_gguf_str name = r->g->tensors[i].name;
@@ -460,10 +464,10 @@ check_leftovers(const reader *r)
 }
 
 static dop_status
-read_weights(reader *r)
+read_mmproj_weights(reader *r)
 {
     const dop_tower_files files = {.user = r,
-                                   .take = take,
+                                   .take = take_mmproj_tensor,
                                    .names = DOP_TOWER_GGUF,
                                    .tower = "",
                                    .after = "",
@@ -477,11 +481,12 @@ read_weights(reader *r)
                                    .arena = r->model->arena,
                                    .diag = r->diag};
     dop_tower_tensor up, norm;
-    r->swapped = look(r, "v.blk.0.ffn_up.weight", &up) && up.rank == 2 && up.shape[0] == r->m.facts.hidden &&
-                 up.shape[1] != r->m.facts.hidden;
-    r->norms_merged = look(r, "mm.input_norm.weight", &norm) && norm.rank == 1 && norm.shape[0] != r->m.facts.hidden;
+    r->swapped = find_mmproj_tensor(r, "v.blk.0.ffn_up.weight", &up) && up.rank == 2 &&
+                 up.shape[0] == r->m.facts.hidden && up.shape[1] != r->m.facts.hidden;
+    r->norms_merged =
+        find_mmproj_tensor(r, "mm.input_norm.weight", &norm) && norm.rank == 1 && norm.shape[0] != r->m.facts.hidden;
     const dop_status st = dop_tower_weights(&files, &r->m);
-    return st == DOP_OK ? check_leftovers(r) : st;
+    return st == DOP_OK ? check_mmproj_leftovers(r) : st;
 }
 
 dop_status
@@ -495,11 +500,11 @@ dop_import_mmproj(const char *path, dop_diag *diag, dop_checkpoint *m)
     r.taken = dop_arena_alloc(m->arena, g.tensor_count + 1);
     st = r.taken ? find_projector(&r) : DOP_NO_MEMORY(diag);
     if (st == DOP_OK)
-        st = read_facts(&r);
+        st = read_mmproj_facts(&r);
     if (st == DOP_OK)
-        st = read_processor(&r);
+        st = read_mmproj_processor(&r);
     if (st == DOP_OK)
-        st = read_weights(&r);
+        st = read_mmproj_weights(&r);
     if (st == DOP_OK)
         st = dop_checkpoint_tower(m, &r.m, diag);
     if (st == DOP_OK)

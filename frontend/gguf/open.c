@@ -1,4 +1,4 @@
-/* A GGUF model as one file or several: opening, looking up, closing. */
+/* Opens, searches and closes a GGUF model of one or several files. */
 #include "frontend/gguf/open.h"
 #include "frontend/gguf/gguf_import.h"
 
@@ -36,7 +36,7 @@ dop_gi_take(const dop_gi *gi, const char *name, const dop_gguf **out_part)
     return NULL;
 }
 
-/* Opens the other parts of a split model, whose paths follow from that of the first, NAME-00001-of-00003.gguf. */
+/* Opens the other parts of a split model; their paths follow from the first, NAME-00001-of-00003.gguf. */
 static dop_status
 open_other_parts(dop_gi *gi, uint64_t count)
 {

@@ -1,5 +1,5 @@
-/* Recurrent mixers of GGUF files: keys "ssm.*", "kda.*" and "shortconv.*".  A layer's tensors tell whether it has a recurrent
- * mixer, and whether it has attention. */
+/* Recurrent mixers in GGUF files: keys "ssm.*", "kda.*" and "shortconv.*". A layer's tensors show whether it has a recurrent
+ * mixer, attention, or both. */
 #include "frontend/gguf/recurrent.h"
 #include "frontend/gguf/gguf_import.h"
 #include "frontend/gguf/keys.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 
 static bool
-layer_has(const dop_gi *gi, uint32_t layer, const char *name)
+mixer_has_tensor(const dop_gi *gi, uint32_t layer, const char *name)
 {
     char full[96];
     snprintf(full, sizeof full, "blk.%u.%s", layer, name);
@@ -23,23 +23,23 @@ bool
 dop_gi_recurs(const dop_gi *gi, uint32_t layer)
 {
     return gi->family->recurrent &&
-           (layer_has(gi, layer, "ssm_conv1d.weight") || layer_has(gi, layer, "ssm_conv1d_q.weight") ||
-            layer_has(gi, layer, "shortconv.conv.weight"));
+           (mixer_has_tensor(gi, layer, "ssm_conv1d.weight") || mixer_has_tensor(gi, layer, "ssm_conv1d_q.weight") ||
+            mixer_has_tensor(gi, layer, "shortconv.conv.weight"));
 }
 
-/* A layer with tensors of neither mixer is taken to have attention, so that attention's tensors are reported as missing, except
- * where a layer may be a feed-forward part alone. */
+/* A layer without tensors of either mixer counts as attention, so that attention's tensors are reported as missing. Exception:
+ * families in which a layer may have only a feed-forward part. */
 bool
 dop_gi_attends(const dop_gi *gi, uint32_t layer)
 {
     const dop_hf_recurrent *r = gi->family->recurrent;
-    const bool recurs = dop_gi_recurs(gi, layer), has = layer_has(gi, layer, "attn_output.weight");
+    const bool recurs = dop_gi_recurs(gi, layer), has = mixer_has_tensor(gi, layer, "attn_output.weight");
     return recurs ? r->beside && has : has || !r || !r->blocks;
 }
 
 /* Reads Mamba's selective scan, in which a head is a channel. */
 static dop_status
-read_selective(const dop_gi *gi, dop_recurrent *s)
+read_gguf_selective(const dop_gi *gi, dop_recurrent *s)
 {
     DOP_RETURN_IF_ERROR(dop_gi_size(gi, DOP_GGUF(scan_taps), 0, 0, &s->taps));
     DOP_RETURN_IF_ERROR(dop_gi_size(gi, DOP_GGUF(scan_channels), 0, 0, &s->n_heads));
@@ -49,7 +49,7 @@ read_selective(const dop_gi *gi, dop_recurrent *s)
     return DOP_OK;
 }
 
-/* Reads Kimi's delta rule: all heads have the size of a key, which is also the rank of the projections of gate and dt. */
+/* Reads Kimi's delta rule: all heads have the size of a key, which is also the rank of the gate and dt projections. */
 static dop_status
 read_kda(const dop_gi *gi, uint32_t layer, dop_recurrent *s)
 {
@@ -62,7 +62,7 @@ read_kda(const dop_gi *gi, uint32_t layer, dop_recurrent *s)
 }
 
 static dop_status
-read_sizes(const dop_gi *gi, dop_recurrent *s)
+read_gguf_mixer_sizes(const dop_gi *gi, dop_recurrent *s)
 {
     uint32_t inner = 0;
     dop_status st = DOP_OK;
@@ -87,17 +87,19 @@ dop_gi_recurrent(dop_gi *gi, uint32_t layer, double eps)
     dop_layer *y = &gi->model->arch.layers[layer];
     dop_mixer m = {.kind = r->kind, .scale = 1, .rec = dop_family_recurrent(r)};
     dop_status st = r->kind == DOP_MIXER_CONV ? dop_gi_size(gi, DOP_GGUF(conv_taps), 0, 0, &m.rec.taps)
-                    : r->selective            ? read_selective(gi, &m.rec)
+                    : r->selective            ? read_gguf_selective(gi, &m.rec)
                     : r->each                 ? read_kda(gi, layer, &m.rec)
-                                              : read_sizes(gi, &m.rec);
+                                              : read_gguf_mixer_sizes(gi, &m.rec);
     const dop_norm norm = {.kind = DOP_NORM_RMS, .eps = eps};
     m.rec.in_turn = r->gguf_in_turn;
-    m.rec.conv_bias = layer_has(gi, layer, "ssm_conv1d.bias") || layer_has(gi, layer, "shortconv.conv.bias");
+    m.rec.conv_bias =
+        mixer_has_tensor(gi, layer, "ssm_conv1d.bias") || mixer_has_tensor(gi, layer, "shortconv.conv.bias");
     if (r->norm)
         m.rec.norm = norm;
     if (r->small_norms)
         m.rec.dt_norm = m.rec.key_norm = m.rec.query_norm = norm;
-    if (r->kind == DOP_MIXER_SSM && !r->norm && layer_has(gi, layer, "ssm_norm.weight")) { /* some sizes of Falcon-H1 */
+    /* some sizes of Falcon-H1 have a norm */
+    if (r->kind == DOP_MIXER_SSM && !r->norm && mixer_has_tensor(gi, layer, "ssm_norm.weight")) {
         m.rec.norm = norm;
         m.rec.norm_rows = true;
         m.rec.norm_groups = m.rec.n_groups > 1;
@@ -108,7 +110,7 @@ dop_gi_recurrent(dop_gi *gi, uint32_t layer, double eps)
     return st;
 }
 
-/* Taps are transposed to one position after the other; of decays, stored as -exp(x), the copy has x. */
+/* Transposes taps to [taps, channels], or converts decays from -exp(x) to x. */
 dop_status
 dop_gi_vector(const dop_gi *gi, const dop_rows *rows, dop_weight *w)
 {
@@ -123,7 +125,7 @@ dop_gi_vector(const dop_gi *gi, const dop_rows *rows, dop_weight *w)
         else if (as[i] > 0 || isnan(as[i]))
             return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "tensor %s: value %u is %g, expected at most 0",
                                w->source, i, (double)as[i]);
-        else /* 0 has no logarithm; exp(-100), about 4e-44, counts as 0 */
+        else /* 0 has no logarithm; exp(-100), about 4e-44, stands for 0 */
             copy[i] = as[i] == 0.0f ? -100 : (float)log(-(double)as[i]);
     }
     w->type = DOP_TYPE_f32;

@@ -1,4 +1,4 @@
-/* Rotary embeddings of GGUF files: keys "rope.*", and frequency divisors that are tensors. */
+/* Rotary embeddings in GGUF files: keys "rope.*", and tensors of frequency divisors. */
 #include "frontend/gguf/rope.h"
 #include "frontend/gguf/gguf_import.h"
 #include "frontend/gguf/keys.h"
@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Reads frequency divisors from a tensor of dims/2 floats. */
+/* Reads frequency divisors from a tensor of dims / 2 floats. */
 static dop_status
-read_factors(dop_gi *gi, const char *name, uint32_t n, const double **out)
+read_gguf_rope_factors(dop_gi *gi, const char *name, uint32_t n, const double **out)
 {
     const dop_gguf *part = NULL;
     const dop_gguf_tensor *t = dop_gi_take(gi, name, &part);
@@ -34,7 +34,7 @@ read_factors(dop_gi *gi, const char *name, uint32_t n, const double **out)
 }
 
 static dop_status
-read_scaling(dop_gi *gi, dop_rope *r)
+read_gguf_scaling(dop_gi *gi, dop_rope *r)
 {
     static const struct {
         const char *name;
@@ -72,12 +72,12 @@ read_scaling(dop_gi *gi, dop_rope *r)
 static dop_status
 read_longrope(dop_gi *gi, dop_rope *r)
 {
-    dop_status st = read_factors(gi, "rope_factors_short.weight", r->dims / 2, &r->short_factors);
+    dop_status st = read_gguf_rope_factors(gi, "rope_factors_short.weight", r->dims / 2, &r->short_factors);
     if (st == DOP_OK)
-        st = read_factors(gi, "rope_factors_long.weight", r->dims / 2, &r->long_factors);
+        st = read_gguf_rope_factors(gi, "rope_factors_long.weight", r->dims / 2, &r->long_factors);
     if (st != DOP_OK || !r->short_factors || !r->long_factors)
         return st;
-    /* Where no factor is stated, cosines and sines are not scaled. */
+    /* Without stated factor, cosines and sines are not scaled. */
     r->scaling = DOP_ROPE_LONGROPE;
     r->n_factors = r->dims / 2;
     r->attention_factor = r->attention_times;
@@ -85,10 +85,10 @@ read_longrope(dop_gi *gi, dop_rope *r)
     return DOP_OK;
 }
 
-/* head_dim of the first attention layer that slides or does not (`slides`; `any`: either); without such a layer, of the first
- * attention layer. */
+/* Returns head_dim of the first attention layer with (`slides`) or without a sliding window (`any`: either); if none, of the
+ * first attention layer. */
 static uint32_t
-head_dim_of(const dop_gi *gi, bool any, bool slides)
+get_gguf_head_dim(const dop_gi *gi, bool any, bool slides)
 {
     const dop_arch *a = &gi->model->arch;
     uint32_t first = 0;
@@ -111,10 +111,10 @@ read_dims(const dop_gi *gi, const dop_fact_key *fact, uint32_t otherwise, uint32
     return DOP_OK;
 }
 
-/* Multimodal rotary embedding: reads how many pairs turn by each of a row's three positions.  Qwen 3's models have the pairs of rows and
- * columns between those of time. */
+/* Multimodal RoPE: reads the number of pairs that rotate by each of a row's three positions. In Qwen 3 models, row and column
+ * pairs are interleaved with time pairs. */
 static dop_status
-read_sections(const dop_gi *gi, dop_rope *r)
+read_gguf_sections(const dop_gi *gi, dop_rope *r)
 {
     char key[96];
     uint64_t n = 0, sum = 0;
@@ -134,36 +134,36 @@ read_sections(const dop_gi *gi, dop_rope *r)
 }
 
 static dop_status
-read_rope(dop_gi *gi)
+read_gguf_rope(dop_gi *gi)
 {
     dop_arch *a = &gi->model->arch;
     dop_rope *r = &a->ropes[0];
     const bool two = gi->family->flags & DOP_FAM_LOCAL_ROPE;
     *r = (dop_rope){.interleaved = gi->family->gguf_interleaved, .truncate = !gi->family->gguf_untruncated};
     DOP_RETURN_IF_ERROR(dop_gi_number(gi, DOP_GGUF(theta), gi->family->theta, &r->theta));
-    DOP_RETURN_IF_ERROR(read_dims(gi, DOP_GGUF(rotated), head_dim_of(gi, !two, false), &r->dims));
-    DOP_RETURN_IF_ERROR(read_sections(gi, r));
-    DOP_RETURN_IF_ERROR(read_scaling(gi, r));
+    DOP_RETURN_IF_ERROR(read_dims(gi, DOP_GGUF(rotated), get_gguf_head_dim(gi, !two, false), &r->dims));
+    DOP_RETURN_IF_ERROR(read_gguf_sections(gi, r));
+    DOP_RETURN_IF_ERROR(read_gguf_scaling(gi, r));
     DOP_RETURN_IF_ERROR(dop_gi_size(gi, DOP_GGUF(rope_ctx), 0, a->ctx_train, &r->original_ctx));
     DOP_RETURN_IF_ERROR(dop_gi_number(gi, DOP_GGUF(beta_fast), 32, &r->beta_fast));
     DOP_RETURN_IF_ERROR(dop_gi_number(gi, DOP_GGUF(beta_slow), 1, &r->beta_slow));
-    /* for longrope it is the whole factor */
+    /* for longrope this is the entire factor */
     DOP_RETURN_IF_ERROR(dop_gi_number(gi, DOP_GGUF(rope_attention), 1, &r->attention_times));
     DOP_RETURN_IF_ERROR(read_longrope(gi, r));
     if (r->scaling == DOP_ROPE_LONGROPE && !r->n_factors)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
                            "longrope needs the tensors rope_factors_short.weight and rope_factors_long.weight");
     if (!r->n_factors) {
-        /* Llama 3: the divisors express the scaling */
-        DOP_RETURN_IF_ERROR(read_factors(gi, "rope_freqs.weight", r->dims / 2, &r->short_factors));
+        /* Llama 3: the divisors contain the scaling */
+        DOP_RETURN_IF_ERROR(read_gguf_rope_factors(gi, "rope_freqs.weight", r->dims / 2, &r->short_factors));
         r->n_factors = r->short_factors ? r->dims / 2 : 0;
     }
     a->n_ropes = 1;
     return DOP_OK;
 }
 
-/* Mistral's families: reads the temperature of queries (dop_temper).  mscale and mscale_all_dim are equal, so that YaRN leaves cosines
- * and sines unscaled; for latent attention, dop_gi_latent_rope() reads them. */
+/* Mistral's families: reads the query temperature (dop_temper). mscale and mscale_all_dim are equal, so that YaRN leaves cosines
+ * and sines unscaled. For latent attention, dop_gi_latent_rope() reads them. */
 static dop_status
 read_temper(dop_gi *gi)
 {
@@ -182,7 +182,7 @@ read_temper(dop_gi *gi)
     return DOP_OK;
 }
 
-/* Gemma 3 and 4: reads the rotary embedding of sliding layers, which has its own base and no scaling. */
+/* Gemma 3 and 4: reads the RoPE of sliding layers, which has its own base and no scaling. */
 static dop_status
 read_local_rope(dop_gi *gi)
 {
@@ -193,16 +193,16 @@ read_local_rope(dop_gi *gi)
     for (uint32_t i = 0; i < a->n_layers; i++)
         a->layers[i].mixers[0].attn.rope = gi->slides[i] ? 1 : 0;
     const bool one =
-        gi->family->flags & DOP_FAM_ONE_BASE; /* what is not stated for sliding layers is as in the full ones */
-    DOP_RETURN_IF_ERROR(read_dims(gi, DOP_GGUF(rotated_sliding), one ? a->ropes[0].dims : head_dim_of(gi, false, true),
-                                  &a->ropes[1].dims));
+        gi->family->flags & DOP_FAM_ONE_BASE; /* unstated facts of sliding layers equal those of full layers */
+    DOP_RETURN_IF_ERROR(read_dims(gi, DOP_GGUF(rotated_sliding),
+                                  one ? a->ropes[0].dims : get_gguf_head_dim(gi, false, true), &a->ropes[1].dims));
     return dop_gi_number(gi, DOP_GGUF(theta_sliding), one ? a->ropes[0].theta : 1e4, &a->ropes[1].theta);
 }
 
 dop_status
 dop_gi_ropes(dop_gi *gi)
 {
-    dop_status st = read_rope(gi);
+    dop_status st = read_gguf_rope(gi);
     const bool chunks = gi->family->window_rule == DOP_WINDOW_CHUNKS;
     if (st == DOP_OK && !chunks)
         st = read_temper(gi);

@@ -1,4 +1,4 @@
-/* The text side of GGUF files: end ids, chat template, name, and whether there is a vocabulary. */
+/* Text facts of GGUF files: end ids, chat template, name and vocabulary. */
 #include "frontend/gguf/text.h"
 #include "frontend/facts/chat_file.h"
 #include "frontend/facts/leftovers.h"
@@ -19,8 +19,8 @@ add_end_id(dop_arch *a, uint64_t id)
         a->end_ids[a->n_end_ids++] = (int64_t)id;
 }
 
-/* Adds end ids by the tokens' texts, whatever the keys say: chat models stop at these tokens, but many files name only the end of
- * text. */
+/* Adds end ids by the tokens' texts, in addition to the keys: chat models stop at these tokens, but many files state only the end
+ * of text. */
 static void
 add_named_end_ids(const dop_gguf *g, dop_arch *a)
 {

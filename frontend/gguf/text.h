@@ -1,4 +1,4 @@
-/* The text side of GGUF files: end ids, chat template, name, and whether there is a vocabulary. */
+/* Text facts of GGUF files: end ids, chat template, name and vocabulary. */
 #ifndef DOPPLER_FRONTEND_GGUF_TEXT_H
 #define DOPPLER_FRONTEND_GGUF_TEXT_H
 

@@ -1,6 +1,5 @@
-/* Forms of attention of single families, in config.json: latent attention (DeepSeek-V3), chunked attention (Llama 4), and Gemma 4's
- * shared keys and values and per-layer inputs (transformers, models/deepseek_v3, models/llama4
- * and models/gemma4). */
+/* Attention variants of single model families in config.json: latent (DeepSeek-V3), chunked (Llama 4), and Gemma 4's shared keys
+ * and values and per-layer inputs (transformers, models/deepseek_v3, models/llama4 and models/gemma4). */
 #include "frontend/hf/attention.h"
 #include "frontend/hf/hf.h"
 
@@ -13,7 +12,7 @@ dop_hf_latent(dop_hf *hf, dop_attention *t)
     dop_latent *l = &t->latent;
     const bool said = hf->cfg.object && json_object_get(hf->cfg.object, DOP_HF(latent_q_rank)->key);
     DOP_RETURN_IF_ERROR(dop_fact_u32_or(&hf->cfg, DOP_HF(latent_rank), 512, &l->rank));
-    /* null, or nothing in Kimi Linear: queries are projected from the input directly */
+    /* null, or absent in Kimi Linear: queries are projected from the input directly */
     DOP_RETURN_IF_ERROR(
         dop_fact_u32_or(&hf->cfg, DOP_HF(latent_q_rank), said || hf->family->recurrent ? 0 : 1536, &l->q_rank));
     DOP_RETURN_IF_ERROR(dop_fact_u32_or(&hf->cfg, DOP_HF(latent_plain), 128, &l->plain));
@@ -27,14 +26,14 @@ dop_hf_latent(dop_hf *hf, dop_attention *t)
             "%sqk_nope_head_dim %u, qk_rope_head_dim %u, kv_lora_rank %u or v_head_dim %u is not a multiple of 4 "
             "(of 8 for qk_rope_head_dim)",
             hf->cfg.where, l->plain, l->rotated, l->rank, l->value_dim);
-    l->norm = (dop_norm){.kind = DOP_NORM_RMS, .eps = 1e-6}; /* norms of latent attention do not use rms_norm_eps */
+    l->norm = (dop_norm){.kind = DOP_NORM_RMS, .eps = 1e-6}; /* norms of latent attention ignore rms_norm_eps */
     l->q_norm = l->q_rank ? l->norm : (dop_norm){0};
     t->head_dim = l->plain + l->rotated;
     t->n_kv_heads = 1;
     return DOP_OK;
 }
 
-/* The scale of the scores is multiplied by the square of the factor of YaRN's mscale_all_dim (DeepseekV3Attention). */
+/* Multiplies the scale of scores by the square of YaRN's mscale_all_dim factor (DeepseekV3Attention). */
 dop_status
 dop_hf_latent_rope(dop_hf *hf)
 {
@@ -50,7 +49,7 @@ dop_hf_latent_rope(dop_hf *hf)
     return st;
 }
 
-/* Does layer i have an index of its own?  A list or a text says it layer by layer; else the first layers do, and then every n-th one
+/* True if layer i has an index of its own: stated per layer by a list or string; otherwise the first layers, then every n-th one
  * (GlmMoeDsaConfig). */
 static bool
 has_index(const dop_hf *hf, uint32_t i, uint32_t period, uint32_t offset, bool *out_known)
@@ -77,7 +76,7 @@ dop_hf_index(dop_hf *hf)
 {
     dop_arch *a = &hf->model->arch;
     const bool pairs = hf->family->flags & DOP_FAM_INDEX_PAIRS;
-    dop_indexer x = {.norm = {.kind = DOP_NORM_LAYER, .bias = true, .eps = 1e-6}}; /* nn.LayerNorm's own eps there */
+    dop_indexer x = {.norm = {.kind = DOP_NORM_LAYER, .bias = true, .eps = 1e-6}}; /* default eps of nn.LayerNorm */
     uint32_t period = 1, offset = 2;
     DOP_RETURN_IF_ERROR(dop_fact_u32_or(&hf->cfg, DOP_HF(index_heads), pairs ? 32 : 64, &x.n_heads));
     DOP_RETURN_IF_ERROR(dop_fact_u32_or(&hf->cfg, DOP_HF(index_dim), 128, &x.head_dim));
@@ -98,8 +97,8 @@ dop_hf_index(dop_hf *hf)
     return DOP_OK;
 }
 
-/* Llama4TextAttention: some layers see chunks.  Queries and keys that rotate are normed after the rotation, without weights;
- * queries that do not rotate are scaled by a temperature that grows with their position. */
+/* Llama4TextAttention: some layers have chunks. Queries and keys with RoPE are normalized after it, without weights. Queries
+ * without RoPE are scaled by a temperature that grows with the position. */
 dop_status
 dop_hf_chunks(dop_hf *hf, const bool *rotates, const bool *chunked)
 {
@@ -128,8 +127,8 @@ dop_hf_chunks(dop_hf *hf, const bool *rotates, const bool *chunked)
     return DOP_OK;
 }
 
-/* The last num_kv_shared_layers layers have no keys and values of their own: each uses those of the last earlier layer of its type
- * that has some.  Their feed-forward parts may be twice as wide (Gemma4TextAttention, Gemma4TextMLP). */
+/* The last num_kv_shared_layers layers have no keys and values of their own: each uses those of the last earlier layer of its
+ * type that has some. Their feed-forward parts may be twice as wide (Gemma4TextAttention, Gemma4TextMLP). */
 static dop_status
 share_caches(dop_hf *hf, const bool *sliding)
 {
@@ -137,7 +136,7 @@ share_caches(dop_hf *hf, const bool *sliding)
     uint32_t n = 0;
     bool wide = false;
     if (hf->family->flags & DOP_FAM_READER)
-        /* all do, whatever the number says, and of which layers is known with the model */
+        /* drafter: all layers share; which model layers is set when the model is known */
         return DOP_OK;
     DOP_RETURN_IF_ERROR(dop_json_u32_or(&hf->cfg, DOP_HF(shared_kv_layers)->key, 0, a->n_layers, 0, &n));
     DOP_RETURN_IF_ERROR(dop_fact_flag_or(&hf->cfg, DOP_HF(ffn_doubled), false, &wide));
@@ -182,8 +181,8 @@ error:
     return st;
 }
 
-/* FalconConfig: the newer form states the number of KV heads, and attention and feed-forward part may share a norm; the older form
- * has one KV head, or one for each query head. */
+/* FalconConfig: the newer form states the number of KV heads, and both parts of a layer may share a norm. The older form has one
+ * KV head, or one per query head. */
 dop_status
 dop_hf_multi_query(dop_hf *hf, dop_attention *t)
 {
@@ -202,7 +201,7 @@ dop_hf_multi_query(dop_hf *hf, dop_attention *t)
     return DOP_OK;
 }
 
-/* MiniCPM3Config */
+/* Follows MiniCPM3Config of transformers. */
 dop_status
 dop_hf_mup(dop_hf *hf)
 {
@@ -218,7 +217,7 @@ error:
     return st;
 }
 
-/* MiMoV2FlashAttention */
+/* Follows MiMoV2FlashAttention. */
 dop_status
 dop_hf_swa_heads(dop_hf *hf, const bool *sliding)
 {
@@ -261,7 +260,7 @@ dop_hf_layer_heads(dop_hf *hf, bool *rotates)
     return DOP_OK;
 }
 
-/* DiffLlamaAttention: lambda_init_fn */
+/* Follows lambda_init_fn of DiffLlamaAttention. */
 double
 dop_hf_lambda_init(int32_t layer)
 {
@@ -280,9 +279,9 @@ dop_hf_differential(dop_hf *hf)
     }
 }
 
-/* Quantile of the standard normal distribution: the x below which a value lies with probability p, 0 < p < 1. */
+/* Returns the p-quantile of the standard normal distribution, 0 < p < 1. */
 static double
-normal_quantile(double p)
+get_normal_quantile(double p)
 {
     double low = -40, high = 40;
     for (int i = 0; i < 200; i++) {
@@ -295,7 +294,7 @@ normal_quantile(double p)
     return (low + high) / 2;
 }
 
-/* Gemma3nTextConfig */
+/* Follows Gemma3nTextConfig. */
 dop_status
 dop_hf_altup(dop_hf *hf)
 {
@@ -319,7 +318,7 @@ dop_hf_altup(dop_hf *hf)
         y->laurel = rank;
         y->laurel_norm = a->final_norm;
         if (sparsity && sparsity[i] > 0)
-            y->ffn.sparsity = normal_quantile(sparsity[i]);
+            y->ffn.sparsity = get_normal_quantile(sparsity[i]);
         if (v && (!json_is_integer(v) || json_integer_value(v) < 1 || json_integer_value(v) > DOP_MAX_WIDTH))
             return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%sintermediate_size[%u] is not 1 to %d", hf->cfg.where,
                                i, DOP_MAX_WIDTH);

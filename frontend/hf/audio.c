@@ -1,5 +1,5 @@
-/* The encoder of a model of speech (Whisper) in a Hugging Face directory: facts of config.json, tensors of model.encoder, and the tokens
- * that transcriptions must not have. */
+/* Encoder of a speech model (Whisper) in a Hugging Face directory: facts in config.json, tensors of model.encoder, and token ids
+ * excluded from transcriptions. */
 #include "frontend/hf/audio.h"
 #include "frontend/hf/vision.h"
 
@@ -9,8 +9,8 @@
 
 typedef enum kind { MATRIX, NORM, TABLE, CONV } kind;
 
-/* Tensors of the encoder: the weight's canonical name without "v." (vision.h), and the name in files; a '#' is the number of a layer.
- * bias: the tensor has one. */
+/* Tensors of the encoder: canonical name without "v." (vision.h), and name in files; '#' is a layer's number. bias: the tensor
+ * has a bias. */
 static const struct {
     const char *role;
     kind kind;
@@ -35,7 +35,7 @@ enum { TAPS = 3 };
 typedef struct reader {
     dop_hf *hf;
     const dop_st_set *set;
-    const char *prefix; /* of the tensors' names */
+    const char *prefix; /* prefix of tensor names */
     dop_vision_model *m;
 } reader;
 
@@ -48,7 +48,7 @@ dop_hf_cross(dop_hf *hf)
 }
 
 static dop_status
-read_facts(reader *r)
+read_audio_facts(reader *r)
 {
     dop_hf *hf = r->hf;
     dop_vision *v = &r->m->facts;
@@ -81,7 +81,7 @@ read_facts(reader *r)
 }
 
 static void
-name_of(const char *name, uint32_t number, char *out, size_t size)
+write_audio_name(const char *name, uint32_t number, char *out, size_t size)
 {
     const size_t hash = strcspn(name, "#");
     if (name[hash])
@@ -90,9 +90,9 @@ name_of(const char *name, uint32_t number, char *out, size_t size)
         snprintf(out, size, "%s", name);
 }
 
-/* The values of a convolution [outs, columns, taps] as the rows of a matrix [outs, taps * columns], by which windows are multiplied. */
+/* Transposes a convolution [outs, columns, taps] to matrix rows [outs, taps * columns], which multiply windows. */
 static const uint8_t *
-turned(dop_arena *arena, const dop_st_tensor *t)
+transpose_convolution(dop_arena *arena, const dop_st_tensor *t)
 {
     const size_t value = dop_type_of(dop_hf_type(t))->bytes;
     const uint64_t cols = t->shape[1];
@@ -104,9 +104,9 @@ turned(dop_arena *arena, const dop_st_tensor *t)
     return to;
 }
 
-/* The shape that the facts call for; returns the rank. */
+/* Gets the required shape of tensor i; returns the rank. */
 static uint32_t
-shape_of(const reader *r, size_t i, uint64_t out[3])
+get_audio_shape(const reader *r, size_t i, uint64_t out[3])
 {
     const dop_vision *v = &r->m->facts;
     const bool up = strcmp(tensors[i].role, "L#.up") == 0, down = strcmp(tensors[i].role, "L#.down") == 0;
@@ -116,9 +116,10 @@ shape_of(const reader *r, size_t i, uint64_t out[3])
     return tensors[i].kind == NORM ? 1 : tensors[i].kind == CONV ? 3 : 2;
 }
 
-/* Adds the tensor as a weight; rank 1: its bias, or the values of a norm. */
+/* Adds the tensor as a weight; rank 1: its bias, or a norm's vector. */
 static dop_status
-add(const reader *r, const char *role, const char *suffix, uint32_t number, const dop_st_tensor *t, bool conv)
+add_audio_weight(const reader *r, const char *role, const char *suffix, uint32_t number, const dop_st_tensor *t,
+                 bool conv)
 {
     dop_hf *hf = r->hf;
     char name[64], full[72];
@@ -127,36 +128,36 @@ add(const reader *r, const char *role, const char *suffix, uint32_t number, cons
     if (blocks == DOP_TYPE_none && !dop_hf_is_float(t))
         return dop_st_refuse(t, "expected f32, f16 or bf16", hf->diag);
     const uint64_t cols = t->rank > 1 ? t->shape[1] * (conv ? TAPS : 1) : t->shape[0];
-    name_of(role, number, name, sizeof name);
+    write_audio_name(role, number, name, sizeof name);
     snprintf(full, sizeof full, "v.%s%s", name, suffix);
     dop_weight w = {.name = dop_arena_strdup(hf->arena, full),
                     .type = type,
                     .rank = t->rank > 1 ? 2 : 1,
                     .rows = t->rank > 1 ? (uint32_t)t->shape[0] : 1,
                     .cols = (uint32_t)cols,
-                    .data = conv ? turned(hf->arena, t) : t->data,
+                    .data = conv ? transpose_convolution(hf->arena, t) : t->data,
                     .source = t->name};
-    (void)dop_type_row_bytes(type, cols, &w.row_stride); /* the tensor has these bytes */
+    (void)dop_type_row_bytes(type, cols, &w.row_stride); /* cannot overflow: the tensor has these bytes */
     if (!w.name || !w.data)
         return DOP_NO_MEMORY(hf->diag);
     return dop_weights_add(&r->m->weights, &w, hf->arena, hf->diag);
 }
 
 static dop_status
-read_tensor(const reader *r, size_t i, uint32_t number)
+read_audio_tensor(const reader *r, size_t i, uint32_t number)
 {
     char name[96], full[128];
     uint64_t shape[3];
-    name_of(tensors[i].name, number, name, sizeof name);
+    write_audio_name(tensors[i].name, number, name, sizeof name);
     for (uint32_t bias = 0; bias <= (tensors[i].bias ? 1u : 0u); bias++) {
         snprintf(full, sizeof full, "%s.%s", name, bias ? "bias" : "weight");
         const dop_st_tensor *t = dop_st_take_part(r->set, r->prefix, full);
         if (!t)
             return DOP_FAIL_IN(r->hf->diag, DOP_E_INPUT, r->set->path, "tensor %s%s is missing", r->prefix, full);
-        const uint32_t rank = shape_of(r, i, shape);
+        const uint32_t rank = get_audio_shape(r, i, shape);
         dop_status st = dop_st_check_shape(t, bias ? 1 : rank, shape, r->hf->diag);
         if (st == DOP_OK)
-            st = add(r, tensors[i].role, bias ? "_bias" : "", number, t, !bias && tensors[i].kind == CONV);
+            st = add_audio_weight(r, tensors[i].role, bias ? "_bias" : "", number, t, !bias && tensors[i].kind == CONV);
         if (st != DOP_OK)
             return st;
     }
@@ -169,11 +170,11 @@ dop_hf_audio(dop_hf *hf, const dop_st_set *set, dop_vision_model *m)
     reader r = {.hf = hf, .set = set, .prefix = "model.encoder.", .m = m};
     if (!dop_st_find(set, "model.encoder.conv1.weight") && dop_st_find(set, "encoder.conv1.weight"))
         r.prefix = "encoder.";
-    DOP_RETURN_IF_ERROR(read_facts(&r));
+    DOP_RETURN_IF_ERROR(read_audio_facts(&r));
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
         const uint32_t n = strncmp(tensors[i].role, "L#", 2) == 0 ? m->facts.n_layers : 1;
         for (uint32_t k = 0; k < n; k++)
-            DOP_RETURN_IF_ERROR(read_tensor(&r, i, k));
+            DOP_RETURN_IF_ERROR(read_audio_tensor(&r, i, k));
     }
     return dop_weights_seal(&m->weights, hf->diag);
 }
@@ -208,7 +209,7 @@ dop_hf_suppressed(dop_hf *hf, uint32_t **out_ids)
         for (size_t k = 0; k < json_array_size(lists[i]); k++) {
             const json_t *v = json_array_get(lists[i], k);
             const json_int_t id = json_is_integer(v) ? json_integer_value(v) : -1;
-            if (id >= 0 && id < hf->model->arch.vocab) { /* -1 stands for what a tokenizer would list */
+            if (id >= 0 && id < hf->model->arch.vocab) { /* -1 stands for the tokens that a tokenizer would list */
                 ids[n++] = (uint32_t)id;
                 ids[i]++;
             }

@@ -1,23 +1,24 @@
-/* Matrices of codes with scales beside them, told by their tensors: a linear layer NAME of `in` inputs and `out` outputs has
+/* Quantized matrices of codes with separate scales, recognized by their tensors. Tensors of a linear layer NAME with `in` inputs and
+ * `out` outputs:
  *
- *   NAME.weight F8_E4M3 [out, in]        NAME.weight_scale_inv (DeepSeek, Qwen), or NAME.weight_scale (compressed-tensors, FBGEMM,
- *                                        modelopt): by which codes are multiplied either way
+ *   NAME.weight F8_E4M3 [out, in]        NAME.weight_scale_inv (DeepSeek, Qwen) or NAME.weight_scale (compressed-tensors, FBGEMM,
+ *                                        modelopt): factor on the codes in both cases
  *   NAME.weight I8 [out, in]             NAME.weight_scale (compressed-tensors, int-quantized)
- *   NAME.weight_packed I32 [out, in / 8 or in / 4]   words of four or eight bits, the first in the lowest ones, the middle added;
+ *   NAME.weight_packed I32 [out, in / 8 or in / 4]   4-bit or 8-bit values, lowest bits first, with the middle added;
  *                                        NAME.weight_scale, NAME.weight_zero_point [out / 8, groups] (pack-quantized)
  *   NAME.weight or NAME.weight_packed U8 [out, in / 2]   e2m1, the first of two in the low nibble; NAME.weight_scale F8_E4M3
- *                                        [out, in / 16]; NAME.weight_scale_2 by which they are multiplied (modelopt), or
- *                                        NAME.weight_global_scale by which they are divided (nvfp4-pack-quantized)
+ *                                        [out, in / 16]; scales are multiplied by NAME.weight_scale_2 (modelopt), or divided by
+ *                                        NAME.weight_global_scale (nvfp4-pack-quantized)
  *
  *   NAME.weight or NAME.weight_packed U8 [out, in / 2], NAME.weight_scale U8 or F8_E8M0 [out, in / 32]: MXFP4 (Quark,
  *                                        mxfp4-pack-quantized)
- *   NAME._weight_qdata, NAME._weight_scale, NAME._weight_zero_point   torchao: F8_E4M3 as NAME.weight, or bytes of 8 bits or fewer (flat.c
- *                                        has its other forms)
+ *   NAME._weight_qdata, NAME._weight_scale, NAME._weight_zero_point   torchao: F8_E4M3 as above, or bytes of 8 bits or fewer
+ *                                        (flat.c has its other forms)
  *
- *   NAME F8_E4M3 [experts, out, in], with NAME_scale_inv or NAME_scale, whose first axis is that of experts
+ *   NAME F8_E4M3 [experts, out, in], with NAME_scale_inv or NAME_scale, with experts as first axis
  *
- * Scales are one for the tensor ([] or [1]), one for each output ([out] or [out, 1]), or one for each tile, whose size is
- * weight_block_size of quantization_config, or 128 x 128, or follows from their number; or exponents, as bytes, of tiles.
+ * There is one scale for the tensor ([] or [1]), one per output ([out] or [out, 1]), or one per tile. The tile size is weight_block_size
+ * of quantization_config, or 128 x 128, or follows from the number of scales. Tile scales may also be exponent bytes.
  * Sources: https://docs.vllm.ai (compressed-tensors, Quark), the model cards of DeepSeek-V3 and Qwen3-FP8, NVIDIA's modelopt, torchao's
  * prototype/safetensors/safetensors_support.py, OCP's Microscaling Formats (MX) specification. */
 #include "frontend/hf/codes.h"
@@ -33,16 +34,15 @@
 typedef struct matrix {
     dop_hf *hf;
     const dop_st_set *set;
-    const char *name; /* "model.layers.0.mlp.up_proj." */
+    const char *name; /* prefix of tensor names, such as "model.layers.0.mlp.up_proj." */
     uint64_t outputs;
     uint32_t inputs;
     const dop_st_tensor *codes, *scales, *zeros;
 } matrix;
 
-/* The size of a tile along an axis of `n` values that has `tiles` tiles; asked: the size that the configuration states, or 0.
- * Returns 0 where no size fits. */
+/* Returns the tile size along an axis of `n` values with `tiles` tiles; 0: none fits. asked: the configured size, or 0. */
 static uint32_t
-tile_size(uint64_t n, uint64_t tiles, uint32_t asked)
+get_tile_size(uint64_t n, uint64_t tiles, uint32_t asked)
 {
     if (tiles == 1)
         return (uint32_t)n;
@@ -53,9 +53,9 @@ tile_size(uint64_t n, uint64_t tiles, uint32_t asked)
     return tiles && n % tiles == 0 ? (uint32_t)(n / tiles) : 0;
 }
 
-/* Reads weight_block_size [rows, columns] of quantization_config; zeros: it is not stated. */
+/* Reads weight_block_size [rows, columns] of quantization_config; zeros if absent. */
 static void
-read_tile(const dop_hf *hf, uint32_t out[2])
+read_tile_size(const dop_hf *hf, uint32_t out[2])
 {
     const json_t *q = json_object_get(hf->root, "quantization_config"), *size = json_object_get(q, "weight_block_size");
     for (size_t i = 0; i < 2; i++) {
@@ -64,21 +64,21 @@ read_tile(const dop_hf *hf, uint32_t out[2])
     }
 }
 
-/* Are the scales exponents, one byte each (E8M0)? */
+/* True if the scales are exponent bytes (E8M0). */
 static bool
 is_exponents(const dop_st_tensor *t)
 {
     return dop_st_is(t, "F8_E8M0") || dop_st_is(t, "U8");
 }
 
-/* Sets the size of tiles and their number in a row of tiles, by the shape of the scales. */
+/* Sets tile size and tiles per row from the shape of the scales. */
 static dop_status
 read_scales(const matrix *m, dop_code_parts *p)
 {
     const dop_st_tensor *t = m->scales;
     uint32_t tile[2];
     const uint64_t n = t->rank ? t->shape[0] : 1;
-    read_tile(m->hf, tile);
+    read_tile_size(m->hf, tile);
     p->exponents = is_exponents(t);
     if (!p->exponents && !dop_hf_is_float(t))
         return dop_st_refuse(t, "is no scale; known: F16, BF16, F32, F8_E8M0", m->hf->diag);
@@ -88,8 +88,8 @@ read_scales(const matrix *m, dop_code_parts *p)
     if (t->rank > 2 || (t->rank < 2 && n != 1 && n != m->outputs))
         return dop_st_refuse(t, "are scales of another matrix", m->hf->diag);
     const uint64_t down = t->rank == 0 ? 1 : t->shape[0], across = t->rank == 2 ? t->shape[1] : 1;
-    p->tile_rows = tile_size(m->outputs, down, tile[0]);
-    p->tile_cols = tile_size(m->inputs, across, tile[1]);
+    p->tile_rows = get_tile_size(m->outputs, down, tile[0]);
+    p->tile_cols = get_tile_size(m->inputs, across, tile[1]);
     p->tiles = (uint32_t)across;
     p->scales = t->data;
     p->scale_type = dop_hf_type(t);
@@ -98,7 +98,7 @@ read_scales(const matrix *m, dop_code_parts *p)
     return DOP_OK;
 }
 
-/* Checks that all scales fit f16, in which blocks hold them. */
+/* Checks that all scales fit f16, the scale type of blocks. */
 static dop_status
 check_halves(const matrix *m)
 {
@@ -108,7 +108,7 @@ check_halves(const matrix *m)
         float v;
         dop_decode_row(dop_hf_type(t), t->data + i * size, 1, &v);
         const float h = dop_f16_to_f32(dop_f32_to_f16(v));
-        if (!(fabsf(h - v) <= fabsf(v) / 512)) /* not for infinities and NaN either */
+        if (!(fabsf(h - v) <= fabsf(v) / 512)) /* negated, so that infinities and NaN fail, too */
             return DOP_FAIL_IN(m->hf->diag, DOP_E_INPUT, t->file, "tensor %s: the scale %g does not fit f16", t->name,
                                (double)v);
     }
@@ -124,7 +124,7 @@ check_codes(const matrix *m, uint64_t columns)
 
 /* Checks that a tile's width is a multiple of the type's block, or a whole row. */
 static dop_status
-check_tiles(const matrix *m, const dop_code_parts *p, uint32_t block)
+check_code_tiles(const matrix *m, const dop_code_parts *p, uint32_t block)
 {
     return p->tile_cols % block == 0 || p->tile_cols >= m->inputs
                ? DOP_OK
@@ -133,9 +133,9 @@ check_tiles(const matrix *m, const dop_code_parts *p, uint32_t block)
                              m->scales->name, p->tile_cols, block);
 }
 
-/* Notes once what becomes of matrices; `text` is static. */
+/* Adds a note about converted matrices, once per text. `text` must be static. */
 static dop_status
-note(const matrix *m, const char *text)
+note_code_conversion(const matrix *m, const char *text)
 {
     if (m->hf->quant.skipped == text)
         return DOP_OK;
@@ -150,13 +150,13 @@ read_fp8(const matrix *m, dop_code_parts *p, dop_type *type)
     *type = DOP_TYPE_f8_128;
     dop_status st = check_codes(m, m->inputs);
     if (st != DOP_OK || !p->exponents || p->tile_cols % 128 == 0 || p->tile_cols >= m->inputs)
-        return st == DOP_OK ? check_tiles(m, p, 128) : st;
+        return st == DOP_OK ? check_code_tiles(m, p, 128) : st;
     *type = DOP_TYPE_bf16;
-    return note(
+    return note_code_conversion(
         m, "matrices of 8 bits with scales of fewer than 128 values (MXFP8) become bf16, almost twice their bytes");
 }
 
-/* Reads zero points that are signed bytes, one for each scale, which count only where one is not zero. */
+/* Reads zero points that are signed bytes, one per scale. They are kept only if one is not zero. */
 static dop_status
 read_zero_bytes(const matrix *m, dop_code_parts *p)
 {
@@ -169,7 +169,7 @@ read_zero_bytes(const matrix *m, dop_code_parts *p)
     return DOP_OK;
 }
 
-/* Do all codes of a matrix of bytes fit 4 bits? */
+/* True if all codes of a byte matrix fit 4 bits. */
 static bool
 fits_4_bits(const matrix *m)
 {
@@ -179,9 +179,9 @@ fits_4_bits(const matrix *m)
     return i == m->codes->bytes;
 }
 
-/* The group of each input, where a file states one; NULL: groups consist of neighbouring inputs. */
+/* Reads the group number of each input, if stated; NULL: groups are adjacent inputs. */
 static dop_status
-read_order(const matrix *m, dop_code_parts *p)
+read_code_order(const matrix *m, dop_code_parts *p)
 {
     const dop_st_tensor *t = dop_st_take_part(m->set, m->name, "weight_g_idx");
     const uint64_t shape[] = {m->inputs};
@@ -191,7 +191,7 @@ read_order(const matrix *m, dop_code_parts *p)
     for (uint32_t i = 0; i < m->inputs; i++) {
         const uint32_t of = dop_word_at(t->data, i);
         if (of == UINT32_MAX)
-            /* compressed-tensors' first value: no order was stored */
+            /* compressed-tensors initializes it to -1: no order was stored */
             return p->order = NULL, DOP_OK;
         if (of >= p->tiles)
             return dop_st_refuse(t, "names a group that is not there", m->hf->diag);
@@ -201,7 +201,7 @@ read_order(const matrix *m, dop_code_parts *p)
     return DOP_OK;
 }
 
-/* Reads integers: bits 4 or 8: packed in words; 0: signed bytes. */
+/* Reads integers of 4 or 8 bits, packed in words; bits 0: signed bytes. */
 static dop_status
 read_integers(const matrix *m, uint32_t bits, dop_code_parts *p, dop_type *type)
 {
@@ -210,7 +210,7 @@ read_integers(const matrix *m, uint32_t bits, dop_code_parts *p, dop_type *type)
     DOP_RETURN_IF_ERROR(check_codes(m, bits ? m->inputs / (32 / bits) : m->inputs));
     if (p->exponents)
         DOP_RETURN_IF_ERROR(dop_st_refuse(m->scales, "is no scale of integers; known: F16, BF16, F32", m->hf->diag));
-    DOP_RETURN_IF_ERROR(read_order(m, p));
+    DOP_RETURN_IF_ERROR(read_code_order(m, p));
     if (m->zeros && bits != 4 && !dop_st_is(m->zeros, "I8"))
         DOP_RETURN_IF_ERROR(
             dop_st_refuse(m->zeros, "are zero points, which are supported for 4 bits and as I8", m->hf->diag));
@@ -230,21 +230,21 @@ read_integers(const matrix *m, uint32_t bits, dop_code_parts *p, dop_type *type)
                                      : DOP_TYPE_int4_g32;
     if (p->order || (p->kind == DOP_CODE_INT8 && p->zero_bytes)) {
         *type = DOP_TYPE_f16;
-        return note(
+        return note_code_conversion(
             m, p->order
                    ? "matrices in activation order (actorder) become f16, up to 4 times their bytes; `quant` makes "
                      "them smaller again"
                    : "matrices of 8 bits with zero points become f16, twice their bytes; `quant` makes them smaller "
                      "again");
     }
-    DOP_RETURN_IF_ERROR(check_tiles(m, p, dop_type_of(*type)->block));
+    DOP_RETURN_IF_ERROR(check_code_tiles(m, p, dop_type_of(*type)->block));
     if ((p->tile_rows != 1 || (bits == 4 && group % 32 != 0)) && bits)
         DOP_RETURN_IF_ERROR(dop_st_refuse(
             m->scales, "are scales of more than one output, or of groups that are no multiple of 32", m->hf->diag));
     return check_halves(m);
 }
 
-/* MXFP4: blocks of 32 values in the order of the file, and an exponent for each. */
+/* MXFP4: blocks of 32 values in file order, with an exponent per block. */
 static dop_status
 read_mxfp4(const matrix *m, const dop_rows *rows, dop_weight *w)
 {
@@ -303,9 +303,9 @@ read_nvfp4(const matrix *m, dop_code_parts *p, dop_type *type)
     return DOP_OK;
 }
 
-/* The matrix of expert e in a tensor that has all experts, as a tensor of its own. */
+/* Returns the matrix of expert e of a tensor with all experts, as a separate tensor. */
 static dop_st_tensor
-expert_of(const dop_st_tensor *t, uint32_t e)
+get_expert_tensor(const dop_st_tensor *t, uint32_t e)
 {
     dop_st_tensor one = *t;
     one.rank = t->rank - 1;
@@ -336,14 +336,15 @@ dop_hf_expert_codes(dop_hf *hf, const dop_st_set *set, const char *name, const d
         return DOP_NO_MEMORY(hf->diag);
     if (!scales)
         scales = dop_st_take_part(m.set, m.name, "_scale");
-    (void)dop_st_take_part(m.set, m.name, "_input_scale"); /* scale of activations, which are not quantized here */
+    /* scale of activations; unused, because activations are not quantized here */
+    (void)dop_st_take_part(m.set, m.name, "_input_scale");
     if (!scales)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, set->path, "tensor %s_scale_inv is missing", name);
     DOP_RETURN_IF_ERROR(dop_st_check_shape(codes, 3, shape, hf->diag));
     if ((scales->rank == 0 || scales->shape[0] != w->experts))
         DOP_RETURN_IF_ERROR(dop_st_refuse(scales, "are not scales of all experts", m.hf->diag));
     for (uint32_t e = 0; e < w->experts; e++) {
-        const dop_st_tensor own = expert_of(codes, e), of = expert_of(scales, e);
+        const dop_st_tensor own = get_expert_tensor(codes, e), of = get_expert_tensor(scales, e);
         p[e] = (dop_code_parts){.codes = own.data, .first = rows->start, .block = rows->block, .factor = 1};
         p[e].block_step = rows->block_step;
         p[e].row_bytes = m.inputs;
@@ -361,9 +362,9 @@ dop_hf_expert_codes(dop_hf *hf, const dop_st_set *set, const char *name, const d
     return DOP_OK;
 }
 
-/* The name of one of the tensors that torchao makes of the tensor `name`; false: it makes none of it. */
+/* Writes the name of one of the tensors that torchao makes of the tensor `name`; false: not such a tensor. */
 static bool
-torchao_name(const char *name, const char *part, char out[300])
+write_torchao_name(const char *name, const char *part, char out[300])
 {
     const size_t n = strlen(name), cut = strlen("weight");
     if (n <= cut || strcmp(name + n - cut, "weight") != 0)
@@ -380,10 +381,10 @@ dop_hf_has_codes(const dop_st_set *set, const char *name)
     if (t)
         return dop_st_is(t, "F8_E4M3") || dop_st_is(t, "I8") || dop_st_is(t, "U8");
     snprintf(other, sizeof other, "%s_packed", name);
-    return dop_st_find(set, other) || (torchao_name(name, "_qdata", other) && dop_st_find(set, other));
+    return dop_st_find(set, other) || (write_torchao_name(name, "_qdata", other) && dop_st_find(set, other));
 }
 
-/* The first of some tensors of a matrix that the file has; NULL: none. */
+/* Takes the first of several tensors of a matrix that exists; NULL: none. */
 static const dop_st_tensor *
 take_first(const matrix *m, const char *const *parts, size_t n)
 {
@@ -393,7 +394,7 @@ take_first(const matrix *m, const char *const *parts, size_t n)
     return t;
 }
 
-/* Takes the tensors of a matrix, and those that are not read: scales of activations, which are not quantized here. */
+/* Takes the tensors of a matrix. Also marks the scales of activations, which are not quantized here, as used. */
 static dop_status
 take_tensors(matrix *m)
 {

@@ -1,5 +1,5 @@
-/* config.json to facts.  Old files (torch_dtype, rope_theta, rope_scaling) and new ones (dtype, rope_parameters,
- * layer_types) state the same; a field that neither has takes the value of the family's configuration class. */
+/* Converts config.json to facts. Supports old fields (torch_dtype, rope_theta, rope_scaling) and new ones (dtype,
+ * rope_parameters, layer_types). Missing fields get the defaults of the family's configuration class. */
 #include "frontend/hf/config.h"
 #include "frontend/facts/names.h"
 #include "frontend/families/families.h"
@@ -18,16 +18,17 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Reads a size under the family's key, "one" or "one|other" (NULL: the key of facts.def); otherwise 0: the file must state it. */
+/* Reads a size under the family's key, "one" or "one|other" (NULL: the key of facts.def), with default `otherwise`; 0:
+ * required. */
 static dop_status
-size_field(const dop_hf *hf, const char *keys, const dop_fact_key *fact, uint32_t otherwise, uint32_t *out)
+read_size_field(const dop_hf *hf, const char *keys, const dop_fact_key *fact, uint32_t otherwise, uint32_t *out)
 {
     char first[64];
     const dop_fact_key own = {dop_hf_key(hf, keys ? keys : fact->key, first, sizeof first), fact->least, fact->most};
     return otherwise ? dop_fact_u32_or(&hf->cfg, &own, otherwise, out) : dop_fact_u32(&hf->cfg, &own, out);
 }
 
-/* Reads number and size of heads, as far as all layers have the same. */
+/* Reads number and size of heads that are common to all layers. */
 static dop_status
 read_heads(dop_hf *hf, dop_attention *t)
 {
@@ -36,10 +37,10 @@ read_heads(dop_hf *hf, dop_attention *t)
     if (!f->keys->heads)
         return DOP_OK;
     const uint32_t heads = f->heads ? f->heads : dop_hf_part_sizes(hf).heads;
-    dop_status st = size_field(hf, f->keys->heads, DOP_HF(heads), heads, &t->n_heads);
+    dop_status st = read_size_field(hf, f->keys->heads, DOP_HF(heads), heads, &t->n_heads);
     if (st == DOP_OK)
-        st =
-            size_field(hf, f->keys->kv_heads, DOP_HF(kv_heads), f->kv_heads ? f->kv_heads : t->n_heads, &t->n_kv_heads);
+        st = read_size_field(hf, f->keys->kv_heads, DOP_HF(kv_heads), f->kv_heads ? f->kv_heads : t->n_heads,
+                             &t->n_kv_heads);
     if (st == DOP_OK && (f->flags & DOP_FAM_MULTI_QUERY))
         st = dop_hf_multi_query(hf, t);
     if (st == DOP_OK)
@@ -62,31 +63,31 @@ read_heads(dop_hf *hf, dop_attention *t)
 }
 
 static dop_status
-read_sizes(dop_hf *hf)
+read_hf_sizes(dop_hf *hf)
 {
     const dop_hf_keys *k = hf->family->keys;
     dop_arch *a = &hf->model->arch;
     const dop_hf_sizes part = dop_hf_part_sizes(hf);
     const uint32_t vocab = hf->family->vocab ? hf->family->vocab : part.vocab;
-    dop_status st = size_field(hf, k->hidden, DOP_HF(hidden), part.hidden, &a->hidden);
+    dop_status st = read_size_field(hf, k->hidden, DOP_HF(hidden), part.hidden, &a->hidden);
     if (st == DOP_OK && !dop_hf_counts_blocks(hf, &a->n_layers))
-        st = size_field(hf, k->layers, DOP_HF(layers), part.layers, &a->n_layers);
+        st = read_size_field(hf, k->layers, DOP_HF(layers), part.layers, &a->n_layers);
     if (st == DOP_OK)
-        st = size_field(hf, "vocab_size|padded_vocab_size", DOP_HF(vocab), vocab, &a->vocab); /* ChatGLM */
+        st = read_size_field(hf, "vocab_size|padded_vocab_size", DOP_HF(vocab), vocab, &a->vocab); /* ChatGLM */
     a->ctx_train = hf->family->ctx;
     if (st == DOP_OK && k->ctx)
-        st = size_field(hf, k->ctx, DOP_HF(ctx), hf->family->ctx, &a->ctx_train);
+        st = read_size_field(hf, k->ctx, DOP_HF(ctx), hf->family->ctx, &a->ctx_train);
     if (!k->ffn) {
         hf->layer.ffn.kind = DOP_FFN_NONE;
         hf->layer.ffn_norm = (dop_norm){0};
     }
-    /* Families whose files may lack the feed-forward width default to a multiple of the model's.  LFM2's other field for it is
-     * read by dop_hf_adjust_ffn(). */
+    /* For some families, the default feed-forward width is a multiple of the model's. dop_hf_adjust_ffn() reads LFM2's other
+     * field. */
     const uint32_t otherwise = hf->family->ffn_times    ? hf->family->ffn_times * a->hidden
                                : dop_hf_adjusts_ffn(hf) ? 1
                                                         : part.ffn;
-    if (st == DOP_OK && k->ffn && !json_is_array(dop_json_get(&hf->cfg, k->ffn))) /* a list: dop_hf_altup() */
-        st = size_field(hf, k->ffn, DOP_HF(ffn_width), otherwise, &hf->layer.ffn.width);
+    if (st == DOP_OK && k->ffn && !json_is_array(dop_json_get(&hf->cfg, k->ffn))) /* a list: dop_hf_altup() reads it */
+        st = read_size_field(hf, k->ffn, DOP_HF(ffn_width), otherwise, &hf->layer.ffn.width);
     if (hf->family->flags & DOP_FAM_HALF_FFN)
         hf->layer.ffn.width = (hf->layer.ffn.width + 1) / 2;
     if (st == DOP_OK)
@@ -102,7 +103,7 @@ read_sizes(dop_hf *hf)
 
 /* ---- sliding windows ---------------------------------------------------------------------------------------------- */
 
-/* Reads the list layer_types, which newer files have. */
+/* Reads the list layer_types of newer files. */
 static dop_status
 read_layer_types(dop_hf *hf, const json_t *list, bool *sliding)
 {
@@ -137,7 +138,7 @@ read_layer_types(dop_hf *hf, const json_t *list, bool *sliding)
     return DOP_OK;
 }
 
-/* MiMo-V2: a list says with 0 and 1 which layers slide. */
+/* MiMo-V2: reads a list of 0 and 1, where 1 is a sliding layer. */
 static dop_status
 read_slides(dop_hf *hf, const json_t *list, bool *sliding)
 {
@@ -153,7 +154,7 @@ read_slides(dop_hf *hf, const json_t *list, bool *sliding)
                               "%shybrid_layer_pattern is not a list of %u times 0 or 1", hf->cfg.where, n);
 }
 
-/* SmolLM3: a list says with 0 and 1 which layers have rotary embedding; without it every n-th layer has none. */
+/* SmolLM3: reads a list of 0 and 1, where 1 is a layer with RoPE; without list, every n-th layer has none. */
 static dop_status
 read_nope(dop_hf *hf, bool *rotates)
 {
@@ -163,7 +164,7 @@ read_nope(dop_hf *hf, bool *rotates)
     dop_status st = dop_fact_u32_or(&hf->cfg, DOP_HF(nope_period), 4, &interval);
     if (st != DOP_OK)
         return st;
-    if (json_is_array(list) && json_array_size(list) == 0) /* an empty list states nothing */
+    if (json_is_array(list) && json_array_size(list) == 0) /* an empty list counts as absent */
         list = NULL;
     if (list && (!json_is_array(list) || json_array_size(list) != n))
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%sno_rope_layers is not a list of %u entries (%s)",
@@ -177,7 +178,7 @@ read_nope(dop_hf *hf, bool *rotates)
     return DOP_OK;
 }
 
-/* Sets which layers have a window, by the family's rule. */
+/* Sets the layers with a window, by the family's rule. */
 static dop_status
 apply_window_rule(dop_hf *hf, const bool *rotates, bool *sliding)
 {
@@ -227,13 +228,13 @@ apply_window_rule(dop_hf *hf, const bool *rotates, bool *sliding)
 }
 
 static dop_status
-read_windows(dop_hf *hf, const bool *rotates, bool *sliding, uint32_t *out_window)
+read_hf_windows(dop_hf *hf, const bool *rotates, bool *sliding, uint32_t *out_window)
 {
     dop_arch *a = &hf->model->arch;
     const dop_window_rule rule = hf->family->window_rule;
     const json_t *types = dop_json_get(&hf->cfg, "layer_types");
     const bool neo = !types && dop_json_has(&hf->cfg, "attention_layers");
-    const char *const key = neo ? "window_size" : DOP_HF(window)->key; /* GPT-Neo's field */
+    const char *const key = neo ? "window_size" : DOP_HF(window)->key; /* GPT-Neo's field name */
     if (neo)
         types = dop_json_get(&hf->cfg, "attention_layers");
     bool use = true;
@@ -248,7 +249,7 @@ read_windows(dop_hf *hf, const bool *rotates, bool *sliding, uint32_t *out_windo
         return dop_hf_chunks(hf, rotates, sliding);
     if (rule == DOP_WINDOW_QWEN || rule == DOP_WINDOW_NOPE)
         st = dop_fact_flag_or(&hf->cfg, DOP_HF(window_used), false, &use);
-    /* null means no window.  The family's default is for files without the field. */
+    /* null means no window. The family's default applies only to files without the field. */
     if (st == DOP_OK && !(hf->cfg.object && json_object_get(hf->cfg.object, key)))
         window = hf->family->window;
     if (st == DOP_OK)
@@ -268,7 +269,7 @@ read_windows(dop_hf *hf, const bool *rotates, bool *sliding, uint32_t *out_windo
 /* ---- scalars ------------------------------------------------------------------------------------------------------ */
 
 static dop_status
-read_attention(dop_hf *hf)
+read_hf_attention(dop_hf *hf)
 {
     const uint64_t has = hf->family->flags;
     dop_arch *a = &hf->model->arch;
@@ -286,8 +287,8 @@ read_attention(dop_hf *hf)
     if (st == DOP_OK && (has & DOP_FAM_MULTIPLIERS))
         st = dop_fact_f64_or(&hf->cfg, DOP_HF(score_scale), 1, &t->scale);
     if (st == DOP_OK && (has & DOP_FAM_SOFTCAPS)) {
-        /* Gemma 2 has defaults.  Gemma 3 has both fields too, but no caps unless they are set, and its attention none at all
-         * (Gemma3Attention); Gemma 3n has the default of the logits. */
+        /* Gemma 2 has default caps. Gemma 3 also has both fields, but no default caps, and no cap on attention (Gemma3Attention).
+         * Gemma 3n has the default for logits. */
         bool gemma2 = !(has & (DOP_FAM_LOCAL_ROPE | DOP_FAM_LOGIT_TIMES));
         bool said = json_object_get(hf->cfg.object, DOP_HF(softcap)->key) != NULL;
         if (gemma2)
@@ -309,7 +310,7 @@ read_attention(dop_hf *hf)
         t->scale = 1;
     if (st == DOP_OK && (has & DOP_FAM_ALIBI))
         st = dop_fact_u32_or(&hf->cfg, DOP_HF(alibi), 8, &t->alibi);
-    double factor = 1; /* on normed queries */
+    double factor = 1; /* factor on normalized queries */
     if (st == DOP_OK && (has & DOP_FAM_QK_PLAIN))
         st = dop_fact_f64_or(&hf->cfg, DOP_HF(query_scale), 1, &factor);
     t->scale *= factor;
@@ -317,7 +318,7 @@ read_attention(dop_hf *hf)
 }
 
 static dop_status
-read_multipliers(dop_hf *hf)
+read_hf_multipliers(dop_hf *hf)
 {
     dop_arch *a = &hf->model->arch;
     double divisor = 1;
@@ -340,7 +341,7 @@ read_fact(const dop_hf *hf, const dop_fact_field *f, bool *out)
 }
 
 static dop_status
-read_biases(dop_hf *hf)
+read_hf_biases(dop_hf *hf)
 {
     dop_attention *t = &hf->layer.mixers[0].attn;
     bool qkv = false;
@@ -359,7 +360,7 @@ read_biases(dop_hf *hf)
     return DOP_OK;
 }
 
-/* OPTDecoderLayer: where norms come behind the sums, there is none at the end.  The embedding may be narrower than the model. */
+/* OPTDecoderLayer: with norms after the sums there is no final norm. The embedding may be narrower than the model. */
 static dop_status
 read_opt(dop_hf *hf)
 {
@@ -381,9 +382,9 @@ read_opt(dop_hf *hf)
     return DOP_OK;
 }
 
-/* Do attention and feed-forward part run side by side, or one after the other? */
+/* Reads whether attention and feed-forward part are parallel. */
 static dop_status
-read_parallel(dop_hf *hf)
+read_hf_parallel(dop_hf *hf)
 {
     dop_status st = read_fact(hf, &hf->family->parallel, &hf->layer.parallel);
     if (hf->layer.parallel && (hf->one_norm || hf->family->flags & DOP_FAM_ONE_NORM))
@@ -392,7 +393,7 @@ read_parallel(dop_hf *hf)
 }
 
 static dop_status
-read_scalars(dop_hf *hf)
+read_hf_scalars(dop_hf *hf)
 {
     const dop_family *f = hf->family;
     dop_arch *a = &hf->model->arch;
@@ -418,9 +419,9 @@ read_scalars(dop_hf *hf)
     if (st == DOP_OK && (f->flags & DOP_FAM_OPT))
         st = read_opt(hf);
     if (st == DOP_OK)
-        st = read_biases(hf);
+        st = read_hf_biases(hf);
     if (st == DOP_OK)
-        st = read_parallel(hf);
+        st = read_hf_parallel(hf);
     bool qk_norm = true;
     if (st == DOP_OK && f->qk_norm.key)
         st = read_fact(hf, &f->qk_norm, &qk_norm);
@@ -436,11 +437,11 @@ read_scalars(dop_hf *hf)
     if (root)
         a->embed_scale = sqrt(a->hidden);
     if (st == DOP_OK)
-        st = read_multipliers(hf);
-    return st == DOP_OK ? read_attention(hf) : st;
+        st = read_hf_multipliers(hf);
+    return st == DOP_OK ? read_hf_attention(hf) : st;
 }
 
-/* Gemma 4: full layers have heads of their own, and single layers may state others. */
+/* Gemma 4: reads the heads of full layers, and of single layers that state others. */
 static dop_status
 read_heads_by_type(dop_hf *hf, const bool *sliding)
 {
@@ -455,7 +456,7 @@ read_heads_by_type(dop_hf *hf, const bool *sliding)
         st = dop_fact_u32_or(&hf->cfg, DOP_HF(head_dim_full), head_dim, &head_dim);
     if (st == DOP_OK)
         st = dop_fact_flag_or(&hf->cfg, DOP_HF(k_is_v), false, &own);
-    if (st == DOP_OK && own) /* otherwise the field below is not used (configuration_gemma4.py) */
+    if (st == DOP_OK && own) /* otherwise the next field is unused (configuration_gemma4.py) */
         st = dop_fact_u32_or(&hf->cfg, DOP_HF(kv_heads_full), kv_heads, &kv_heads);
     for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++) {
         dop_attention *t = &a->layers[i].mixers[0].attn;
@@ -474,9 +475,9 @@ read_heads_by_type(dop_hf *hf, const bool *sliding)
     return st;
 }
 
-/* Refuses fields that ask for something the facts cannot express, when they are set (not null, not false, not 0). */
+/* Fails for fields that request a feature that the facts cannot express, if they are set (not null, false or 0). */
 static dop_status
-refuse(const dop_hf *hf)
+refuse_hf_fields(const dop_hf *hf)
 {
     static const char *const keys[] = {"qk_layernorm",
                                        "clip_qkv",
@@ -495,7 +496,7 @@ refuse(const dop_hf *hf)
                                        "num_kv_shared_layers",
                                        "use_double_wide_mlp"};
     static const char *const needed[] = {"attn_config.alibi"}; /* only true is supported */
-    enum { KNOWN_TO_SOME = 11 }; /* from this key on, keys that some families read and others refuse */
+    enum { KNOWN_TO_SOME = 11 }; /* first key that some families read; an error for others */
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         if (json_is_false(dop_json_get(&hf->cfg, needed[i])))
             return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s is false, which is not supported", hf->cfg.where,
@@ -512,15 +513,15 @@ refuse(const dop_hf *hf)
     return DOP_OK;
 }
 
-/* Reads what differs between layers: windows, rotary embeddings, and so on. */
+/* Reads facts that differ between layers: windows, RoPE and so on. */
 static dop_status
-read_layers(dop_hf *hf)
+read_hf_layers(dop_hf *hf)
 {
     dop_arch *a = &hf->model->arch;
     bool *sliding = dop_arena_alloc(hf->arena, a->n_layers * sizeof *sliding);
     bool *rotates = dop_arena_alloc(hf->arena, a->n_layers * sizeof *rotates);
     uint32_t window = 0;
-    a->layers = dop_arena_alloc(hf->arena, (a->n_layers + (size_t)1) * sizeof *a->layers); /* one may draft */
+    a->layers = dop_arena_alloc(hf->arena, (a->n_layers + (size_t)1) * sizeof *a->layers); /* + 1: a drafting layer */
     if (!sliding || !rotates || !a->layers)
         return DOP_NO_MEMORY(hf->diag);
     for (uint32_t i = 0; i < a->n_layers; i++) {
@@ -531,7 +532,7 @@ read_layers(dop_hf *hf)
     if (st == DOP_OK)
         st = dop_hf_positions(hf, rotates);
     if (st == DOP_OK)
-        st = read_windows(hf, rotates, sliding, &window);
+        st = read_hf_windows(hf, rotates, sliding, &window);
     if (st == DOP_OK && hf->family->experts)
         st = dop_hf_experts(hf);
     if (st == DOP_OK && (hf->family->flags & DOP_FAM_HEADS_BY_TYPE))
@@ -540,7 +541,7 @@ read_layers(dop_hf *hf)
         st = dop_hf_layer_heads(hf, rotates);
     if (st == DOP_OK && (hf->family->flags & DOP_FAM_LAYER_INPUTS))
         st = dop_hf_layer_inputs(hf, sliding);
-    /* Where the file states a window, only layers with a window have rotary embedding; without sliding layers no layer has it. */
+    /* If the file states a window, only layers with a window have RoPE; without sliding layers, no layer has it. */
     for (uint32_t i = 0; window && (hf->family->flags & DOP_FAM_NOPE_FULL) && i < a->n_layers; i++)
         rotates[i] = a->layers[i].mixers[0].attn.window;
     if (st == DOP_OK && !a->learned_positions && !a->encoder.relative.buckets && !(hf->family->flags & DOP_FAM_ALIBI) &&
@@ -571,14 +572,14 @@ dop_hf_config(dop_hf *hf)
     dop_arch_defaults(a, &hf->layer);
     dop_family_facts(hf->family, a, &hf->layer);
     snprintf(a->family, sizeof a->family, "%s", hf->family->name);
-    DOP_RETURN_IF_ERROR(refuse(hf));
-    DOP_RETURN_IF_ERROR(read_sizes(hf));
-    DOP_RETURN_IF_ERROR(read_scalars(hf));
+    DOP_RETURN_IF_ERROR(refuse_hf_fields(hf));
+    DOP_RETURN_IF_ERROR(read_hf_sizes(hf));
+    DOP_RETURN_IF_ERROR(read_hf_scalars(hf));
     DOP_RETURN_IF_ERROR(dop_hf_read_recurrent(hf));
     DOP_RETURN_IF_ERROR(dop_hf_encoder(hf));
     if (hf->family->flags & DOP_FAM_CROSS)
         DOP_RETURN_IF_ERROR(dop_hf_cross(hf));
-    DOP_RETURN_IF_ERROR(read_layers(hf));
+    DOP_RETURN_IF_ERROR(read_hf_layers(hf));
     if (hf->family->flags & DOP_FAM_EAGLE)
         return dop_hf_eagle(hf);
     if (hf->family->flags & DOP_FAM_READER)

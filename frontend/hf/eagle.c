@@ -1,6 +1,6 @@
-/* Drafters.  dop_sharer: Gemma 4's assistant, whose text_config is that of a Gemma 4 of a few layers.  dop_eagle: the original layout of
- * EAGLE-3, whose config.json is that of a Llama of one layer with more fields, and that of "speculators", which has the layer's fields in
- * transformer_layer_config. */
+/* Drafters. dop_sharer: Gemma 4's assistant, whose text_config is that of a Gemma 4 with few layers. dop_eagle: EAGLE-3's
+ * original layout (config.json of a one-layer Llama, with more fields), and the layout of "speculators", with the layer's fields
+ * in transformer_layer_config. */
 #include "frontend/hf/eagle.h"
 #include "frontend/facts/arch.h"
 #include "frontend/facts/weights.h"
@@ -9,20 +9,20 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A field of the drafter: of config.json's outermost object, or of its eagle_config. */
+/* Returns the object that has a field of the drafter: the outermost one of config.json, or its eagle_config. */
 static const dop_json *
-holder(const dop_hf *hf, const dop_json *own, const char *key)
+find_field_holder(const dop_hf *hf, const dop_json *own, const char *key)
 {
     return own->object && dop_json_has(own, key) ? own : &hf->top;
 }
 
-/* Reads which streams of the model it is given.  Numbers say before which layer a stream is; files whose first number is 1 say behind
- * which layer it is, as nothing drafts from the first layer's input: the programs that wrote them disagree. */
+/* Reads the model streams that the drafter reads. Numbers are layers whose input stream is read. If the first number is 1, they
+ * are layers whose result is read: writers of such files disagree, and no drafter reads a stream that early. */
 static dop_status
-read_streams(const dop_hf *hf, const dop_json *own, dop_eagle *e)
+read_hf_streams(const dop_hf *hf, const dop_json *own, dop_eagle *e)
 {
     static const char key[] = "eagle_aux_hidden_state_layer_ids";
-    const dop_json *j = holder(hf, own, key);
+    const dop_json *j = find_field_holder(hf, own, key);
     const json_t *list = dop_json_get(j, key);
     e->defaults = !list || json_is_null(list) || (json_is_array(list) && json_array_size(list) == 0);
     e->n = 3;
@@ -45,19 +45,19 @@ read_streams(const dop_hf *hf, const dop_json *own, dop_eagle *e)
 }
 
 static dop_status
-read_norms(dop_hf *hf, const dop_json *own, dop_eagle *e)
+read_eagle_norms(dop_hf *hf, const dop_json *own, dop_eagle *e)
 {
     const dop_norm norm = {.kind = DOP_NORM_RMS};
     bool each = false, joined = false;
-    DOP_RETURN_IF_ERROR(dop_fact_flag_or(holder(hf, own, DOP_HF(draft_residual_normed)->key),
+    DOP_RETURN_IF_ERROR(dop_fact_flag_or(find_field_holder(hf, own, DOP_HF(draft_residual_normed)->key),
                                          DOP_HF(draft_residual_normed), hf->cfg.object != hf->top.object,
                                          &e->residual_normed));
-    DOP_RETURN_IF_ERROR(
-        dop_fact_flag_or(holder(hf, own, DOP_HF(draft_each_normed)->key), DOP_HF(draft_each_normed), false, &each));
-    DOP_RETURN_IF_ERROR(dop_fact_flag_or(holder(hf, own, DOP_HF(draft_joined_normed)->key), DOP_HF(draft_joined_normed),
-                                         false, &joined));
-    DOP_RETURN_IF_ERROR(dop_fact_flag_or(holder(hf, own, DOP_HF(draft_result_normed)->key), DOP_HF(draft_result_normed),
-                                         false, &hf->model->arch.drafts_normed));
+    DOP_RETURN_IF_ERROR(dop_fact_flag_or(find_field_holder(hf, own, DOP_HF(draft_each_normed)->key),
+                                         DOP_HF(draft_each_normed), false, &each));
+    DOP_RETURN_IF_ERROR(dop_fact_flag_or(find_field_holder(hf, own, DOP_HF(draft_joined_normed)->key),
+                                         DOP_HF(draft_joined_normed), false, &joined));
+    DOP_RETURN_IF_ERROR(dop_fact_flag_or(find_field_holder(hf, own, DOP_HF(draft_result_normed)->key),
+                                         DOP_HF(draft_result_normed), false, &hf->model->arch.drafts_normed));
     e->each_norm = each ? norm : e->each_norm;
     e->norm = joined ? norm : e->norm;
     return DOP_OK;
@@ -82,8 +82,8 @@ dop_hf_eagle(dop_hf *hf)
     if (e.vocab > a->vocab)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "draft_vocab_size %u is more than vocab_size %u", e.vocab,
                            a->vocab);
-    DOP_RETURN_IF_ERROR(read_streams(hf, &own, &e));
-    DOP_RETURN_IF_ERROR(read_norms(hf, &own, &e));
+    DOP_RETURN_IF_ERROR(read_hf_streams(hf, &own, &e));
+    DOP_RETURN_IF_ERROR(read_eagle_norms(hf, &own, &e));
     dop_arch_make_drafter(a, &e);
     return DOP_OK;
 }

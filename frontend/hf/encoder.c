@@ -1,5 +1,4 @@
-/* Encoders: their fields of config.json, and the modules of sentence-transformers (modules.json): pooling of rows to a vector, and
- * dense layers. */
+/* Encoders: fields of config.json, and the modules of sentence-transformers (modules.json): pooling and dense layers. */
 #include "frontend/hf/encoder.h"
 #include "frontend/facts/names.h"
 #include "frontend/hf/hf.h"
@@ -13,7 +12,7 @@ dop_hf_both_ways(dop_hf *hf, dop_attention *t)
 {
     bool causal = true, both = false;
     dop_status st = dop_fact_flag_or(&hf->cfg, DOP_HF(causal), true, &causal);
-    /* Gemma 4: "vision", which is about pictures (vision.c), or "all". */
+    /* Gemma 4: "vision", which concerns pictures (vision.c), or "all". */
     const json_t *which = dop_json_get(&hf->cfg, DOP_HF(both_ways)->key);
     if (st == DOP_OK && json_is_string(which))
         both = strcmp(json_string_value(which), "all") == 0;
@@ -39,7 +38,7 @@ dop_hf_window_of_both(dop_hf *hf, uint32_t *io_window)
     return st;
 }
 
-/* Reads the number of classes: the length of id2label, or num_labels; transformers' default is 2. */
+/* Reads the number of classes: the length of id2label, or num_labels; default as in transformers: 2. */
 static dop_status
 read_classes(const dop_hf *hf, uint32_t *out)
 {
@@ -51,7 +50,7 @@ read_classes(const dop_hf *hf, uint32_t *out)
     return dop_fact_u32_or(&hf->top, DOP_HF(classes), 2, out);
 }
 
-/* Sets the dense layers that give scores of classes; decoders have one, "score", on the last row. */
+/* Sets the dense layers of class scores; decoders have one, "score", on the last row. */
 static dop_status
 read_class_head(dop_hf *hf)
 {
@@ -84,7 +83,7 @@ read_class_head(dop_hf *hf)
 }
 
 static dop_status
-read_t5(dop_hf *hf)
+read_hf_t5(dop_hf *hf)
 {
     const char *form = NULL;
     dop_ffn *f = &hf->layer.ffn;
@@ -103,8 +102,8 @@ read_t5(dop_hf *hf)
     return st;
 }
 
-/* CLIP: a text's vector is the row of its end of text; eos_token_id 2, which old files state whatever the tokenizer has, stands for
- * the largest id (CLIPTextTransformer).  Models of text and pictures have a product behind it, as CLIPTextModelWithProjection. */
+/* CLIP: pools the row of the end-of-text token. eos_token_id 2, which old files state regardless of the tokenizer, stands for the
+ * largest id (CLIPTextTransformer). Text-image models have an additional projection (CLIPTextModelWithProjection). */
 static dop_status
 read_clip(dop_hf *hf)
 {
@@ -125,14 +124,14 @@ read_clip(dop_hf *hf)
         hf->projected = hf->projected || strcmp(arch, projected[i]) == 0;
     if (st == DOP_OK)
         st = dop_fact_u32_or(&hf->cfg, DOP_HF(projection_width), width, &width);
-    if (st == DOP_OK) /* of both parts */
+    if (st == DOP_OK) /* text-image model: text and picture part */
         st = dop_fact_u32_or(&hf->top, DOP_HF(projection_width), width, &width);
     if (hf->projected)
         e->dense[e->n_dense++] = (dop_dense){.width = width};
     return st;
 }
 
-/* Checks that the relative position bias has more distances than distances with a bucket of their own. */
+/* Checks that the relative position bias extends beyond the distances that have a bucket of their own. */
 static dop_status
 check_relative(const dop_hf *hf)
 {
@@ -146,8 +145,8 @@ check_relative(const dop_hf *hf)
     return DOP_OK;
 }
 
-/* Fails for variants of encoders that are not computed: other position embeddings (jina-embeddings-v3), experts (nomic-embed-v2-moe), and
- * those of Alibaba's "new" implementation that no published model uses. */
+/* Fails for unsupported encoder variants: other position embeddings (jina-embeddings-v3), experts (nomic-embed-v2-moe), and
+ * unpublished variants of Alibaba's "new" implementation. */
 static dop_status
 check_variants(const dop_hf *hf)
 {
@@ -198,7 +197,7 @@ dop_hf_encoder(dop_hf *hf)
         a->ctx_train -= 2;
     }
     if (st == DOP_OK && (has & DOP_FAM_T5))
-        st = read_t5(hf);
+        st = read_hf_t5(hf);
     else if (st == DOP_OK && e->relative.most) /* MPNet */
         st = dop_fact_u32_or(&hf->cfg, DOP_HF(relative_buckets), 32, &e->relative.buckets);
     if (st == DOP_OK && e->pool == DOP_BY_END)
@@ -215,9 +214,9 @@ dop_hf_encoder(dop_hf *hf)
 
 /* ---- modules of sentence-transformers ---- */
 
-/* The last part of a module's class name, "Pooling" of "sentence_transformers.models.Pooling". */
+/* Returns the last part of a module's class name: "Pooling" of "sentence_transformers.models.Pooling". */
 static const char *
-class_of(const json_t *module)
+get_module_class(const json_t *module)
 {
     const char *type = json_string_value(json_object_get(module, "type")), *dot = type ? strrchr(type, '.') : NULL;
     return dot ? dot + 1 : type ? type : "";
@@ -238,7 +237,7 @@ open_module(const dop_hf *hf, const char *modules, const json_t *module, json_t 
 }
 
 static dop_status
-read_pooling(dop_hf *hf, const dop_json *j)
+read_hf_pooling(dop_hf *hf, const dop_json *j)
 {
     static const struct {
         const char *field, *name;
@@ -304,7 +303,8 @@ read_dense(dop_hf *hf, const json_t *module, const dop_json *j)
     d->act = strcmp(name, "Tanh") == 0 ? DOP_ACT_TANH : strcmp(name, "ReLU") == 0 ? DOP_ACT_RELU : DOP_ACT_GELU;
     if (d->active && strcmp(name, "GELU") != 0 && d->act == DOP_ACT_GELU)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, j->path, "activation_function \"%.60s\" is not supported", act);
-    /* The mean of what products give is the product of the mean only without an activation and a bias, or where one row is taken. */
+    /* Products can be applied to the mean instead of each row only without activation and bias, or if a single row is
+     * pooled. */
     if (d->active && e->pool == DOP_BY_MEAN)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, j->path,
                            "an activation behind the mean of all tokens is not supported");
@@ -313,9 +313,9 @@ read_dense(dop_hf *hf, const json_t *module, const dop_json *j)
 }
 
 static dop_status
-read_module(dop_hf *hf, const json_t *module, const char *path)
+read_sentence_module(dop_hf *hf, const json_t *module, const char *path)
 {
-    const char *type = class_of(module);
+    const char *type = get_module_class(module);
     json_t *root = NULL;
     dop_json j = {0};
     dop_status st = DOP_OK;
@@ -330,7 +330,7 @@ read_module(dop_hf *hf, const json_t *module, const char *path)
                            "module \"%.60s\" is not supported; known: Transformer, Pooling, Dense, Normalize", type);
     st = open_module(hf, path, module, &root, &j);
     if (st == DOP_OK)
-        st = strcmp(type, "Pooling") == 0 ? read_pooling(hf, &j) : read_dense(hf, module, &j);
+        st = strcmp(type, "Pooling") == 0 ? read_hf_pooling(hf, &j) : read_dense(hf, module, &j);
     json_decref(root);
     return st;
 }
@@ -350,7 +350,7 @@ read_modules(dop_hf *hf)
         DOP_TRY(DOP_FAIL_IN(hf->diag, DOP_E_INPUT, path, "is not a list of modules"));
     hf->model->arch.encoder.normalized = false;
     for (size_t i = 0; i < json_array_size(root); i++)
-        DOP_TRY(read_module(hf, json_array_get(root, i), path));
+        DOP_TRY(read_sentence_module(hf, json_array_get(root, i), path));
 error:
     json_decref(root);
     return st;
@@ -367,14 +367,14 @@ dop_hf_settle_encoder(dop_hf *hf)
         const dop_layer *y = &a->layers[i];
         fits = fits && y->n_mixers == 1 && y->mixers[0].kind == DOP_MIXER_ATTENTION;
     }
-    if (!fits && !hf->classes) { /* layers with states: hidden states are computed as a text model's */
+    if (!fits && !hf->classes) { /* layers with states: hidden states are computed as by a text model */
         a->encoder = (dop_encoder){0};
         return DOP_OK;
     }
     if (!fits)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s: scores of classes need attention in every layer",
                            hf->family->name);
-    if (hf->family->window_rule == DOP_WINDOW_GLOBAL) /* ModernBertEncoderLayer: the embedding has just been normed */
+    if (hf->family->window_rule == DOP_WINDOW_GLOBAL) /* ModernBertEncoderLayer: the embedding was already normalized */
         a->layers[0].attn_norm = (dop_norm){0};
     return read_modules(hf);
 }

@@ -1,4 +1,4 @@
-/* Mixtures of experts in config.json, by the fields that the family's row names. */
+/* Mixtures of experts in config.json; the family's row names the fields. */
 #include "frontend/hf/experts.h"
 #include "frontend/families/families_experts.h"
 #include "frontend/hf/hf.h"
@@ -8,12 +8,12 @@
 
 /* Reads a number under a key; key NULL: `otherwise`. */
 static dop_status
-number(const dop_hf *hf, const char *key, uint32_t max, uint32_t otherwise, uint32_t *out)
+read_expert_number(const dop_hf *hf, const char *key, uint32_t max, uint32_t otherwise, uint32_t *out)
 {
     *out = otherwise;
     if (!key)
         return DOP_OK;
-    /* HunYuan: a number, or a list with a number for each layer, all of which must be equal. */
+    /* HunYuan: a number, or a list with a number per layer, which must all be equal. */
     const json_t *list = dop_json_get(&hf->cfg, key);
     if (json_array_size(list) > 0) {
         for (size_t i = 0; i < json_array_size(list); i++)
@@ -22,7 +22,7 @@ number(const dop_hf *hf, const char *key, uint32_t max, uint32_t otherwise, uint
                 return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
                                    "%s%s differs between layers, which is not supported", hf->cfg.where, key);
         const json_int_t v = json_integer_value(json_array_get(list, 0));
-        *out = v >= 0 && v <= max ? (uint32_t)v : max + 1; /* which dop_arch_check() refuses */
+        *out = v >= 0 && v <= max ? (uint32_t)v : max + 1; /* out of range: dop_arch_check() fails */
         return DOP_OK;
     }
     return otherwise == UINT32_MAX ? dop_json_u32(&hf->cfg, key, 1, max, out)
@@ -30,29 +30,30 @@ number(const dop_hf *hf, const char *key, uint32_t max, uint32_t otherwise, uint
 }
 
 static dop_status
-read_sizes(const dop_hf *hf, const dop_expert_keys *k, dop_experts *x)
+read_expert_sizes(const dop_hf *hf, const dop_expert_keys *k, dop_experts *x)
 {
     const char *n = k->n_too && dop_json_has(&hf->cfg, k->n_too) ? k->n_too : k->n;
     uint32_t shared = 0;
-    DOP_RETURN_IF_ERROR(number(hf, n, DOP_MAX_EXPERTS, k->n_otherwise, &x->n));
-    DOP_RETURN_IF_ERROR(number(hf, k->active, DOP_MAX_ACTIVE, k->active_otherwise, &x->active));
-    DOP_RETURN_IF_ERROR(number(hf, k->width, DOP_MAX_WIDTH, UINT32_MAX, &x->width));
+    DOP_RETURN_IF_ERROR(read_expert_number(hf, n, DOP_MAX_EXPERTS, k->n_otherwise, &x->n));
+    DOP_RETURN_IF_ERROR(read_expert_number(hf, k->active, DOP_MAX_ACTIVE, k->active_otherwise, &x->active));
+    DOP_RETURN_IF_ERROR(read_expert_number(hf, k->width, DOP_MAX_WIDTH, UINT32_MAX, &x->width));
     if (k->shared_width)
-        DOP_RETURN_IF_ERROR(number(hf, k->shared_width, DOP_MAX_WIDTH, k->shared_otherwise, &x->shared_width));
+        DOP_RETURN_IF_ERROR(
+            read_expert_number(hf, k->shared_width, DOP_MAX_WIDTH, k->shared_otherwise, &x->shared_width));
     if (k->shared_n) {
-        DOP_RETURN_IF_ERROR(number(hf, k->shared_n, DOP_MAX_EXPERTS, k->shared_otherwise, &shared));
-        x->shared_width = shared * x->width; /* at most 2^32 - 2^20: dop_arch_check() refuses what is too large */
+        DOP_RETURN_IF_ERROR(read_expert_number(hf, k->shared_n, DOP_MAX_EXPERTS, k->shared_otherwise, &shared));
+        x->shared_width = shared * x->width; /* at most 2^32 - 2^20; dop_arch_check() rejects excessive sizes */
     }
     return DOP_OK;
 }
 
 static dop_status
-read_choice(const dop_hf *hf, const dop_expert_keys *k, dop_experts *x)
+read_hf_choice(const dop_hf *hf, const dop_expert_keys *k, dop_experts *x)
 {
     double limit = 7;
-    dop_status st = number(hf, k->groups, DOP_MAX_EXPERTS, x->groups, &x->groups);
+    dop_status st = read_expert_number(hf, k->groups, DOP_MAX_EXPERTS, x->groups, &x->groups);
     if (st == DOP_OK)
-        st = number(hf, k->group_keep, DOP_MAX_EXPERTS, x->group_keep, &x->group_keep);
+        st = read_expert_number(hf, k->group_keep, DOP_MAX_EXPERTS, x->group_keep, &x->group_keep);
     if (st == DOP_OK && k->jitter)
         st = dop_json_f64_or(&hf->cfg, k->jitter, 0, 1, x->near / 2, &x->near);
     x->near *= k->jitter ? 2 : 1;
@@ -61,7 +62,7 @@ read_choice(const dop_hf *hf, const dop_expert_keys *k, dop_experts *x)
     const char *method = "", *score = "";
     if (st == DOP_OK)
         st = dop_json_str_or(&hf->cfg, "topk_method", "", &method);
-    if (strcmp(method, "greedy") == 0) /* DeepSeek-V2: no groups, whatever n_group says */
+    if (strcmp(method, "greedy") == 0) /* DeepSeek-V2: no groups, even if n_group is set */
         x->groups = 1;
     if (st == DOP_OK)
         st = dop_json_str_or(&hf->cfg, "scoring_func", "", &score);
@@ -90,7 +91,7 @@ read_choice(const dop_hf *hf, const dop_expert_keys *k, dop_experts *x)
     return st;
 }
 
-/* Sets has[] of the layers in a list of the file to `mark`. */
+/* Sets has[] to `mark` for the layers in a list of the file. */
 static dop_status
 mark_layers(const dop_hf *hf, const char *key, bool mark, bool *has)
 {
@@ -111,20 +112,20 @@ mark_layers(const dop_hf *hf, const char *key, bool mark, bool *has)
     return DOP_OK;
 }
 
-/* Finds which layers have experts. */
+/* Finds the layers with experts. */
 static dop_status
 find_layers(const dop_hf *hf, const dop_expert_keys *k, bool *has)
 {
     const uint32_t n = hf->model->arch.n_layers;
     const json_t *end = k->last ? dop_json_get(&hf->cfg, k->last) : NULL;
     uint32_t first, step, last = n - 1, offset = 0;
-    dop_status st = number(hf, k->first, DOP_MAX_LAYERS, k->first_otherwise, &first);
+    dop_status st = read_expert_number(hf, k->first, DOP_MAX_LAYERS, k->first_otherwise, &first);
     if (st == DOP_OK)
-        st = number(hf, k->step, DOP_MAX_LAYERS, 1, &step);
+        st = read_expert_number(hf, k->step, DOP_MAX_LAYERS, 1, &step);
     if (st == DOP_OK && end && !(json_is_integer(end) && json_integer_value(end) < 0))
-        st = number(hf, k->last, DOP_MAX_LAYERS, last, &last);
+        st = read_expert_number(hf, k->last, DOP_MAX_LAYERS, last, &last);
     if (st == DOP_OK && k->offset) { /* layers `offset`, offset + step, ... have experts */
-        st = number(hf, k->offset, DOP_MAX_LAYERS, 1, &offset);
+        st = read_expert_number(hf, k->offset, DOP_MAX_LAYERS, 1, &offset);
         offset++;
     }
     if (st != DOP_OK)
@@ -136,7 +137,7 @@ find_layers(const dop_hf *hf, const dop_expert_keys *k, bool *has)
     if (types && json_array_size(types) != n)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%smlp_layer_types is not a list of %u entries",
                            hf->cfg.where, n);
-    const json_t *flags = dop_json_get(&hf->cfg, "moe_layer_freq"); /* elsewhere a number, which is 1 */
+    const json_t *flags = dop_json_get(&hf->cfg, "moe_layer_freq"); /* elsewhere it is the number 1 */
     if (!types && json_is_array(flags) && json_array_size(flags) != n)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%smoe_layer_freq is not a list of %u entries",
                            hf->cfg.where, n);
@@ -167,13 +168,13 @@ dop_hf_experts(dop_hf *hf)
     bool *has = dop_arena_alloc(hf->arena, a->n_layers * sizeof *has);
     if (!has)
         return DOP_NO_MEMORY(hf->diag);
-    DOP_RETURN_IF_ERROR(read_sizes(hf, k, &x));
+    DOP_RETURN_IF_ERROR(read_expert_sizes(hf, k, &x));
     if (k->shared_alone && x.n == 0) {
         for (uint32_t i = 0; i < a->n_layers; i++)
             a->layers[i].ffn.width = x.shared_width;
         return DOP_OK;
     }
-    DOP_RETURN_IF_ERROR(read_choice(hf, k, &x));
+    DOP_RETURN_IF_ERROR(read_hf_choice(hf, k, &x));
     DOP_RETURN_IF_ERROR(find_layers(hf, k, has));
     for (uint32_t i = 0; i < a->n_layers; i++)
         if (has[i])

@@ -1,20 +1,20 @@
-/* Matrices as further quantizers write them.  A linear layer NAME of `in` inputs and `out` outputs has
+/* Matrices of further quantizers. Tensors of a linear layer NAME with `in` inputs and `out` outputs:
  *
- *   AWQ (version gemv):  NAME.qweight I32 [out, in / 8] words of eight inputs, NAME.scales F16 [out, 8 n], NAME.qzeros I32 [out, n]
- *       words of eight groups; n is what the groups fill, rounded up to 2 words for groups of 64 and to 4 for groups of 32
- *   bitsandbytes, 4 bits: NAME.weight U8 [out * in / 2, 1], NAME.weight.quant_map F32 [16], NAME.weight.absmax: F32 of each block, or U8
- *       with NAME.weight.nested_quant_map F32 [256] and NAME.weight.nested_absmax F32 of each block of blocks, and
+ *   AWQ (version gemv): NAME.qweight I32 [out, in / 8] words of eight inputs, NAME.scales F16 [out, 8 n], NAME.qzeros I32 [out, n]
+ *       words of eight groups; n: words needed for the groups, rounded up to 2 for groups of 64 and to 4 for groups of 32
+ *   bitsandbytes, 4 bits: NAME.weight U8 [out * in / 2, 1], NAME.weight.quant_map F32 [16], NAME.weight.absmax: F32 per block, or U8
+ *       with NAME.weight.nested_quant_map F32 [256] and NAME.weight.nested_absmax F32 per block of blocks, and
  *       NAME.weight.quant_state.bitsandbytes__nf4 (or fp4), JSON as bytes: blocksize, shape, nested_blocksize, nested_offset
- *   bitsandbytes, 8 bits: NAME.weight I8 [out, in], NAME.SCB F32 [out], the largest magnitudes, which 127 stands for;
- *       NAME.weight_format, 0 where rows lie as they are
- *   HQQ: NAME.W_q U8, of 4 bits two in a byte; NAME.scale, NAME.zero of each group; and what NAME was made with (nbits, group_size,
- *       axis, shape, ...), which quantization_config states where these are missing
- *   MLX: NAME.weight U32 [out, in * bits / 32], which are a stream of bits, NAME.scales and NAME.biases [out, in / group]: a value is
- *       code * scale + bias; of experts, three axes
- *   torchao, 4 bits: NAME._weight_qdata I8 or U8 [out, in / 2], two of -8 to 7 in a byte, the first in the low nibble, with
- *       NAME._weight_scale and NAME._weight_zero_point [groups, out]: a value is code * scale + zero point (Int4Tensor); or
+ *   bitsandbytes, 8 bits: NAME.weight I8 [out, in], NAME.SCB F32 [out]: the largest magnitude per output, coded as 127;
+ *       NAME.weight_format, 0 for row-major
+ *   HQQ: NAME.W_q U8, two 4-bit codes per byte; NAME.scale, NAME.zero per group; and parameters (nbits, group_size, axis, shape, ...),
+ *       from quantization_config if missing
+ *   MLX: NAME.weight U32 [out, in * bits / 32], a bit stream, NAME.scales and NAME.biases [out, in / group]: value =
+ *       code * scale + bias; three axes for experts
+ *   torchao, 4 bits: NAME._weight_qdata I8 or U8 [out, in / 2], two of -8 to 7 per byte, the first in the low nibble, with
+ *       NAME._weight_scale and NAME._weight_zero_point [groups, out]: value = code * scale + zero point (Int4Tensor); or
  *       NAME._weight_qdata I32 [out / 8, in / (16 n), 32, n / 2], codes of 0 to 15 in the order of matrix units, with
- *       NAME._weight_scale_and_zero [groups, out, 2]: a value is (code - 8) * scale + zero (Int4TilePackedTo4dTensor, padded)
+ *       NAME._weight_scale_and_zero [groups, out, 2]: value = (code - 8) * scale + zero (Int4TilePackedTo4dTensor, padded)
  *
  * Sources: AutoAWQ, awq/modules/linear/gemv.py; bitsandbytes, functional.py (QuantState.as_dict); HQQ, hqq/core/quantize.py; MLX,
  * mlx.core.quantize; torchao, quantization/quantize_/workflows/int4, and PyTorch's _convert_weight_to_int4pack. */
@@ -33,26 +33,26 @@ enum { WORD = 8, LEVELS = 16, NESTED = 256, SMALLEST_GROUP = 32 };
 typedef struct matrix {
     dop_hf *hf;
     const dop_st_set *set;
-    const char *name; /* "model.layers.0.mlp.up_proj." */
+    const char *name; /* prefix of tensor names, such as "model.layers.0.mlp.up_proj." */
     uint64_t outputs;
     uint32_t inputs;
 } matrix;
 
 static dop_status
-missing(const matrix *m, const char *part)
+fail_missing_part(const matrix *m, const char *part)
 {
     return DOP_FAIL_IN(m->hf->diag, DOP_E_INPUT, m->set->path, "tensor %s%s is missing", m->name, part);
 }
 
-/* Does a tensor have n values of a type, in any shape? */
+/* True if a tensor has n values of a type, in any shape. */
 static bool
-has(const dop_st_tensor *t, const char *dtype, uint64_t n)
+has_typed_values(const dop_st_tensor *t, const char *dtype, uint64_t n)
 {
     return dop_st_is(t, dtype) && t->bytes == n * (strcmp(dtype, "U8") == 0 ? 1 : 4);
 }
 
 static dop_status
-check_finite(const matrix *m, const dop_st_tensor *t)
+check_finite_values(const matrix *m, const dop_st_tensor *t)
 {
     const uint32_t size = dop_type_of(dop_hf_type(t))->bytes;
     for (uint64_t i = 0; i < t->bytes / size; i++) {
@@ -64,7 +64,7 @@ check_finite(const matrix *m, const dop_st_tensor *t)
     return DOP_OK;
 }
 
-/* Would f16 hold all values, times a factor, but for their last bits? */
+/* True if f16 represents all values, times a factor, up to rounding of the last bits. */
 static bool
 fits_half(const dop_st_tensor *t, float factor)
 {
@@ -80,7 +80,7 @@ fits_half(const dop_st_tensor *t, float factor)
 }
 
 static dop_status
-note(const matrix *m, const char *what, const char *cost)
+note_flat_conversion(const matrix *m, const char *what, const char *cost)
 {
     char text[200];
     if (m->hf->quant.skipped && strcmp(m->hf->quant.skipped, what) == 0)
@@ -91,9 +91,9 @@ note(const matrix *m, const char *what, const char *cost)
     return dop_checkpoint_note(m->hf->model, text, m->hf->diag);
 }
 
-/* Makes w a weight that is stored as p, which is copied. */
+/* Sets w to a weight stored as p, which is copied. */
 static dop_status
-finish(const matrix *m, const dop_code_parts *p, const char *source, dop_weight *w)
+finish_flat_weight(const matrix *m, const dop_code_parts *p, const char *source, dop_weight *w)
 {
     dop_int4_parts *parts = dop_arena_alloc(m->hf->arena, sizeof *parts);
     dop_code_parts *codes = dop_arena_alloc(m->hf->arena, sizeof *codes);
@@ -107,7 +107,7 @@ finish(const matrix *m, const dop_code_parts *p, const char *source, dop_weight 
 }
 
 static dop_type
-int4_of(uint64_t group)
+get_int4_type(uint64_t group)
 {
     return group % 128 == 0 ? DOP_TYPE_int4_g128 : group % 64 == 0 ? DOP_TYPE_int4_g64 : DOP_TYPE_int4_g32;
 }
@@ -123,7 +123,7 @@ dop_hf_awq_gemv(dop_hf *hf, const dop_st_set *set, const char *name, uint64_t ou
                         *scales = dop_st_take_part(m.set, m.name, "scales");
     const uint32_t group = hf->quant.group ? hf->quant.group : m.inputs;
     if (!words || !zeros || !scales)
-        return missing(&m, words ? zeros ? "scales" : "qzeros" : "qweight");
+        return fail_missing_part(&m, words ? zeros ? "scales" : "qzeros" : "qweight");
     if (group % SMALLEST_GROUP != 0 || m.inputs % group != 0)
         return dop_st_refuse(words, "does not have whole groups of a multiple of 32 inputs", m.hf->diag);
     const uint32_t unit = group >= 128 ? 1 : group == 64 ? 2 : 4;
@@ -138,31 +138,31 @@ dop_hf_awq_gemv(dop_hf *hf, const dop_st_set *set, const char *name, uint64_t ou
     if (st == DOP_OK && !dop_st_is(scales, "F16"))
         st = dop_st_refuse(scales, "is no scale; known: F16", m.hf->diag);
     if (st == DOP_OK)
-        st = check_finite(&m, scales);
+        st = check_finite_values(&m, scales);
     if (st != DOP_OK)
         return st;
-    w->type = int4_of(group);
-    return finish(&m,
-                  &(dop_code_parts){.kind = DOP_CODE_INT4,
-                                    .codes = words->data,
-                                    .row_bytes = m.inputs / 2,
-                                    .scales = scales->data,
-                                    .scale_type = dop_hf_type(scales),
-                                    .tile_rows = 1,
-                                    .tile_cols = group,
-                                    .tiles = n * WORD,
-                                    .zeros = zeros->data,
-                                    .zero_words = n,
-                                    .factor = 1,
-                                    .first = first},
-                  words->name, w);
+    w->type = get_int4_type(group);
+    return finish_flat_weight(&m,
+                              &(dop_code_parts){.kind = DOP_CODE_INT4,
+                                                .codes = words->data,
+                                                .row_bytes = m.inputs / 2,
+                                                .scales = scales->data,
+                                                .scale_type = dop_hf_type(scales),
+                                                .tile_rows = 1,
+                                                .tile_cols = group,
+                                                .tiles = n * WORD,
+                                                .zeros = zeros->data,
+                                                .zero_words = n,
+                                                .factor = 1,
+                                                .first = first},
+                              words->name, w);
 }
 
 /* ---- bitsandbytes ------------------------------------------------------------------------------------------------------ */
 
-/* A positive integer under a key of the quantization state; 0: there is none. */
+/* Returns a positive integer of the quantization state; 0: none. */
 static uint64_t
-number_of(const json_t *state, const char *key)
+get_state_number(const json_t *state, const char *key)
 {
     const json_int_t v = json_integer_value(json_object_get(state, key));
     return v > 0 && v <= 1 << 20 ? (uint64_t)v : 0;
@@ -173,21 +173,21 @@ read_nested(const matrix *m, const json_t *state, dop_flat_parts *f)
 {
     const dop_st_tensor *levels = dop_st_take_part(m->set, m->name, "weight.nested_quant_map"),
                         *nested = dop_st_take_part(m->set, m->name, "weight.nested_absmax");
-    f->nested_group = number_of(state, "nested_blocksize");
+    f->nested_group = get_state_number(state, "nested_blocksize");
     const double offset = json_number_value(json_object_get(state, "nested_offset"));
     if (!levels || !nested)
-        return missing(m, levels ? "weight.nested_absmax" : "weight.nested_quant_map");
-    if (!has(levels, "F32", NESTED))
+        return fail_missing_part(m, levels ? "weight.nested_absmax" : "weight.nested_quant_map");
+    if (!has_typed_values(levels, "F32", NESTED))
         return dop_st_refuse(levels, "is no map of 256 levels", m->hf->diag);
-    if (!f->nested_group || !has(nested, "F32", (f->groups + f->nested_group - 1) / f->nested_group))
+    if (!f->nested_group || !has_typed_values(nested, "F32", (f->groups + f->nested_group - 1) / f->nested_group))
         return dop_st_refuse(nested, "are not the scales of all blocks of blocks that quant_state states", m->hf->diag);
     if (!(fabs(offset) < 1e30))
         return dop_st_refuse(nested, "have an offset that is no number", m->hf->diag);
     f->nested_levels = levels->data;
     f->nested = nested->data;
     f->offset = (float)offset;
-    DOP_RETURN_IF_ERROR(check_finite(m, levels));
-    return check_finite(m, nested);
+    DOP_RETURN_IF_ERROR(check_finite_values(m, levels));
+    return check_finite_values(m, nested);
 }
 
 static dop_status
@@ -199,24 +199,24 @@ read_bytes4(const matrix *m, const dop_st_tensor *codes, const json_t *state, do
     const json_t *shape = json_object_get(state, "shape");
     f->bits = 4;
     f->codes = codes->data;
-    f->group = number_of(state, "blocksize");
+    f->group = get_state_number(state, "blocksize");
     if (!levels || !largest)
-        return missing(m, levels ? "weight.absmax" : "weight.quant_map");
+        return fail_missing_part(m, levels ? "weight.absmax" : "weight.quant_map");
     if (!f->group || (json_integer_value(json_array_get(shape, 0)) != (json_int_t)m->outputs) ||
         json_integer_value(json_array_get(shape, 1)) != (json_int_t)m->inputs)
         return dop_st_refuse(codes, "has a quant_state of another shape, or without a size of blocks", m->hf->diag);
     f->groups = (n + f->group - 1) / f->group;
-    if (!has(codes, "U8", (n + 1) / 2))
+    if (!has_typed_values(codes, "U8", (n + 1) / 2))
         return dop_st_refuse(codes, "is not the matrix of 4 bits that config.json calls for", m->hf->diag);
-    if (!has(levels, "F32", LEVELS))
+    if (!has_typed_values(levels, "F32", LEVELS))
         return dop_st_refuse(levels, "is no map of 16 levels", m->hf->diag);
-    if (!has(largest, "F32", f->groups) && !has(largest, "U8", f->groups))
+    if (!has_typed_values(largest, "F32", f->groups) && !has_typed_values(largest, "U8", f->groups))
         return dop_st_refuse(largest, "are not the scales of all blocks; known: F32, U8", m->hf->diag);
     f->levels = levels->data;
     f->largest = largest->data;
-    DOP_RETURN_IF_ERROR(check_finite(m, levels));
-    DOP_RETURN_IF_ERROR(dop_st_is(largest, "U8") ? read_nested(m, state, f) : check_finite(m, largest));
-    return note(m, "4 bits (bitsandbytes)", "almost 4 times");
+    DOP_RETURN_IF_ERROR(check_finite_values(m, levels));
+    DOP_RETURN_IF_ERROR(dop_st_is(largest, "U8") ? read_nested(m, state, f) : check_finite_values(m, largest));
+    return note_flat_conversion(m, "4 bits (bitsandbytes)", "almost 4 times");
 }
 
 static dop_status
@@ -228,13 +228,13 @@ read_bytes8(const matrix *m, const dop_st_tensor *codes, dop_code_parts *p, dop_
     if (st != DOP_OK)
         return st;
     if (!scales)
-        return missing(m, "SCB");
-    if (!has(scales, "F32", m->outputs))
+        return fail_missing_part(m, "SCB");
+    if (!has_typed_values(scales, "F32", m->outputs))
         return dop_st_refuse(scales, "are not the largest magnitudes of all outputs; known: F32", m->hf->diag);
     for (uint64_t i = 0; format && i < format->bytes; i++)
         if (format->data[i] != 0)
             return dop_st_refuse(format, "says that rows do not lie as they are, which is not supported", m->hf->diag);
-    if ((st = check_finite(m, scales)) != DOP_OK)
+    if ((st = check_finite_values(m, scales)) != DOP_OK)
         return st;
     if (!fits_half(scales, 1.0f / 127))
         return dop_st_refuse(scales, "has a scale that does not fit f16", m->hf->diag);
@@ -252,7 +252,7 @@ read_bytes8(const matrix *m, const dop_st_tensor *codes, dop_code_parts *p, dop_
 }
 
 static dop_status
-read_bytes(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **source, dop_weight *w)
+read_bnb_codes(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **source, dop_weight *w)
 {
     const dop_st_tensor *codes = dop_st_take_part(m->set, m->name, "weight"),
                         *state = dop_st_take_part(m->set, m->name, "weight.quant_state.bitsandbytes__nf4");
@@ -262,7 +262,7 @@ read_bytes(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **s
     if (dop_st_is(codes, "I8"))
         return read_bytes8(m, codes, p, w);
     if (!state)
-        return missing(m, "weight.quant_state.bitsandbytes__nf4");
+        return fail_missing_part(m, "weight.quant_state.bitsandbytes__nf4");
     json_t *root = json_loadb((const char *)state->data, (size_t)state->bytes, 0, NULL);
     dop_status st = root && dop_st_is(state, "U8") ? read_bytes4(m, codes, root, f)
                                                    : dop_st_refuse(state, "is no JSON object", m->hf->diag);
@@ -274,14 +274,14 @@ read_bytes(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **s
 
 /* ---- HQQ --------------------------------------------------------------------------------------------------------------- */
 
-/* A number of HQQ's metadata, from a tensor beside the matrix, or else from quantization_config. */
+/* Returns a number of HQQ's metadata, from a tensor next to the matrix, otherwise from quantization_config. */
 static json_int_t
-hqq_number(const matrix *m, const char *key, json_int_t otherwise)
+read_hqq_number(const matrix *m, const char *key, json_int_t otherwise)
 {
     const dop_st_tensor *t = dop_st_take_part(m->set, m->name, key);
     if (t && (dop_st_is(t, "I32") || dop_st_is(t, "I64") || dop_st_is(t, "U8"))) {
         json_int_t v = 0;
-        for (uint64_t i = 0; i < t->bytes && i < 4; i++) /* little-endian; not negative where it makes sense */
+        for (uint64_t i = 0; i < t->bytes && i < 4; i++) /* little-endian; valid values are not negative */
             v |= (json_int_t)t->data[i] << (8 * i);
         return v;
     }
@@ -292,16 +292,16 @@ hqq_number(const matrix *m, const char *key, json_int_t otherwise)
 }
 
 static dop_status
-check_groups(const matrix *m, const dop_st_tensor *t, uint64_t groups)
+check_flat_groups(const matrix *m, const dop_st_tensor *t, uint64_t groups)
 {
     if (!dop_hf_is_float(t))
         return dop_st_refuse(t, "is not supported; known: F16, BF16, F32", m->hf->diag);
     if (t->bytes != groups * dop_type_of(dop_hf_type(t))->bytes)
         return dop_st_refuse(t, "are not the values of all groups", m->hf->diag);
-    return check_finite(m, t);
+    return check_finite_values(m, t);
 }
 
-/* The parts of codes whose groups have a scale and a zero, or a summand, each. */
+/* Fills the parts of codes whose groups have a scale and a zero (or a summand) each. */
 static dop_status
 take_groups(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const dop_st_tensor *codes,
             const dop_st_tensor *scales, const dop_st_tensor *zeros)
@@ -312,8 +312,8 @@ take_groups(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const dop_st_
     f->zeros = zeros->data;
     f->scale_type = dop_hf_type(scales);
     f->zero_type = dop_hf_type(zeros);
-    const dop_status st = check_groups(m, scales, f->groups);
-    return st == DOP_OK ? check_groups(m, zeros, f->groups) : st;
+    const dop_status st = check_flat_groups(m, scales, f->groups);
+    return st == DOP_OK ? check_flat_groups(m, zeros, f->groups) : st;
 }
 
 static dop_status
@@ -335,15 +335,15 @@ read_hqq(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **sou
     const dop_st_tensor *codes = dop_st_take_part(m->set, m->name, "W_q"),
                         *scales = dop_st_take_part(m->set, m->name, "scale"),
                         *zeros = dop_st_take_part(m->set, m->name, "zero");
-    const json_int_t bits = hqq_number(m, "nbits", 4), group = hqq_number(m, "group_size", 64),
-                     axis = hqq_number(m, "axis", 1);
+    const json_int_t bits = read_hqq_number(m, "nbits", 4), group = read_hqq_number(m, "group_size", 64),
+                     axis = read_hqq_number(m, "axis", 1);
     const uint64_t n = m->outputs * m->inputs;
     for (size_t i = 0; i < sizeof unread / sizeof *unread;
-         i++) /* tensors that repeat what the shapes of the others say */
+         i++) /* tensors that repeat information of other tensors' shapes */
         (void)dop_st_take_part(m->set, m->name, unread[i]);
     *source = codes->name;
     if (!scales || !zeros)
-        return missing(m, scales ? "zero" : "scale");
+        return fail_missing_part(m, scales ? "zero" : "scale");
     if ((bits != 4 && bits != 8) || (axis != 0 && axis != 1) || group < 1 || n % (uint64_t)group != 0)
         return DOP_FAIL_IN(
             m->hf->diag, DOP_E_INPUT, codes->file,
@@ -354,27 +354,27 @@ read_hqq(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **sou
     f->group = (uint64_t)group;
     f->groups = n / f->group;
     f->strided = axis == 0;
-    if (!has(codes, "U8", n * f->bits / 8) || (bits == 4 && (f->strided ? f->group : f->groups) % 2 != 0))
+    if (!has_typed_values(codes, "U8", n * f->bits / 8) || (bits == 4 && (f->strided ? f->group : f->groups) % 2 != 0))
         return dop_st_refuse(codes, "is not the matrix that config.json calls for, as U8", m->hf->diag);
     dop_status st = take_groups(m, p, f, codes, scales, zeros);
     if (st != DOP_OK)
         return st;
     const bool blocks = bits == 4 && !f->strided && group % SMALLEST_GROUP == 0 && m->inputs % f->group == 0;
     if (blocks && fits_half(scales, 1) && fits_half(zeros, 1)) {
-        w->type = int4_of(f->group);
+        w->type = get_int4_type(f->group);
         return DOP_OK;
     }
     w->type = DOP_TYPE_f16;
-    return bits == 8 ? note(m, "8 bits (HQQ)", "twice")
-                     : note(m, "4 bits in groups across rows (HQQ)", "almost 4 times");
+    return bits == 8 ? note_flat_conversion(m, "8 bits (HQQ)", "twice")
+                     : note_flat_conversion(m, "4 bits in groups across rows (HQQ)", "almost 4 times");
 }
 
 /* ---- MLX --------------------------------------------------------------------------------------------------------------- */
 
-/* mlx-lm has the matrices of all experts in one tensor, "mlp.switch_mlp.up_proj.weight" for "mlp.experts.3.up_proj.weight": its name up
- * to the last point, and the number of the expert; false: `name` is of no expert. */
+/* mlx-lm stacks the matrices of all experts in one tensor, "mlp.switch_mlp.up_proj.weight" for "mlp.experts.3.up_proj.weight".
+ * Writes its name up to the last dot, and the expert's number; false: `name` is not of an expert. */
 static bool
-of_all_experts(const char *name, char out[300], uint32_t *out_expert)
+split_expert_name(const char *name, char out[300], uint32_t *out_expert)
 {
     static const char mark[] = ".experts.";
     const char *at = strstr(name, mark);
@@ -387,14 +387,14 @@ of_all_experts(const char *name, char out[300], uint32_t *out_expert)
     return true;
 }
 
-/* A part of a matrix, which may lie in a tensor of all experts; false: it is missing. */
+/* Takes a tensor of a matrix, which may be part of a tensor with all experts; false: missing. */
 static bool
 take_mlx(const matrix *m, const char *part, dop_st_tensor *out)
 {
     const dop_st_tensor *t = dop_st_take_part(m->set, m->name, part);
     char all[300];
     uint32_t expert = 0;
-    if (!t && of_all_experts(m->name, all, &expert) && (t = dop_st_take_part(m->set, all, part)) &&
+    if (!t && split_expert_name(m->name, all, &expert) && (t = dop_st_take_part(m->set, all, part)) &&
         (t->rank != 3 || expert >= t->shape[0]))
         return false;
     if (!t)
@@ -411,13 +411,13 @@ take_mlx(const matrix *m, const char *part, dop_st_tensor *out)
 }
 
 static dop_status
-read_mlx(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **source, dop_weight *w)
+read_mlx_matrix(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **source, dop_weight *w)
 {
     static const char *const names[] = {"weight", "scales", "biases"};
     dop_st_tensor parts[3];
     for (size_t i = 0; i < 3; i++)
         if (!take_mlx(m, names[i], &parts[i]))
-            return missing(m, names[i]);
+            return fail_missing_part(m, names[i]);
     const dop_st_tensor *codes = &parts[0], *scales = &parts[1], *biases = &parts[2];
     *source = codes->name;
     const uint64_t word = 32, bits = codes->rank == 2 ? codes->shape[1] * word / m->inputs : 0,
@@ -439,10 +439,11 @@ read_mlx(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **sou
         w->type = bits == 5 ? DOP_TYPE_q5_1 : DOP_TYPE_q4_1;
         return DOP_OK;
     }
-    return bits == 8 ? note(m, "8 bits (MLX)", "almost twice") : note(m, "MLX in these sizes", "more than twice");
+    return bits == 8 ? note_flat_conversion(m, "8 bits (MLX)", "almost twice")
+                     : note_flat_conversion(m, "MLX in these sizes", "more than twice");
 }
 
-/* Is a matrix quantized by MLX? */
+/* True if a matrix is quantized by MLX. */
 static bool
 has_mlx(const dop_hf *hf, const dop_st_set *set, const char *name)
 {
@@ -454,7 +455,7 @@ has_mlx(const dop_hf *hf, const dop_st_set *set, const char *name)
     snprintf(other, sizeof other, "%.*sscales", (int)(n - 6), name);
     if (dop_st_find(set, name))
         return dop_st_find(set, other) != NULL;
-    if (!of_all_experts(name, all, &expert))
+    if (!split_expert_name(name, all, &expert))
         return false;
     snprintf(other, sizeof other, "%.280sscales", all);
     return dop_st_find(set, other) != NULL;
@@ -462,9 +463,9 @@ has_mlx(const dop_hf *hf, const dop_st_set *set, const char *name)
 
 /* ---- torchao ----------------------------------------------------------------------------------------------------------- */
 
-/* Reads sizes of a matrix in tiles, which is padded. */
+/* Reads the sizes of a matrix stored in tiles, which is padded. */
 static dop_status
-read_tiles(const matrix *m, const dop_st_tensor *codes, const dop_st_tensor *scales, dop_flat_parts *f)
+read_torchao_tiles(const matrix *m, const dop_st_tensor *codes, const dop_st_tensor *scales, dop_flat_parts *f)
 {
     const uint64_t *shape = codes->shape;
     if (!dop_st_is(codes, "I32") || codes->rank != 4 || shape[2] != 32 ||
@@ -513,7 +514,7 @@ read_torchao(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char *
                         *zeros = both ? both : dop_st_take_part(m->set, m->name, "_weight_zero_point"),
                         *pre = dop_st_take_part(m->set, m->name, "_weight_act_pre_scale");
     if (!scales || !zeros)
-        return missing(m, scales ? "_weight_zero_point" : "_weight_scale");
+        return fail_missing_part(m, scales ? "_weight_zero_point" : "_weight_scale");
     if (pre)
         return dop_st_refuse(pre, "scales the inputs of a matrix, which is not supported", m->hf->diag);
     *source = codes->name;
@@ -521,7 +522,7 @@ read_torchao(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char *
     f->stream = true;
     f->centred = true;
     f->columns = m->inputs;
-    dop_status st = both ? read_tiles(m, codes, both, f) : read_nibbles(m, codes, scales, f);
+    dop_status st = both ? read_torchao_tiles(m, codes, both, f) : read_nibbles(m, codes, scales, f);
     if (st == DOP_OK)
         st = take_groups(m, p, f, codes, scales, zeros);
     if (st != DOP_OK)
@@ -532,10 +533,10 @@ read_torchao(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char *
         w->type = DOP_TYPE_q4_1;
         return DOP_OK;
     }
-    return note(m, "4 bits (torchao) whose scales do not fit f16", "almost 4 times");
+    return note_flat_conversion(m, "4 bits (torchao) whose scales do not fit f16", "almost 4 times");
 }
 
-/* Is a matrix one of 4 bits by torchao? */
+/* True if a matrix is quantized to 4 bits by torchao. */
 static bool
 has_torchao(const dop_st_set *set, const char *name)
 {
@@ -581,7 +582,7 @@ dop_hf_flat_weight(dop_hf *hf, const dop_st_set *set, const char *name, const do
     snprintf(weight, sizeof weight, "%sweight", name);
     DOP_RETURN_IF_ERROR(has_torchao(set, weight) ? read_torchao(&m, &p, f, &source, w)
                         : hf->quant.hqq          ? read_hqq(&m, &p, f, &source, w)
-                        : hf->quant.mlx          ? read_mlx(&m, &p, f, &source, w)
-                                                 : read_bytes(&m, &p, f, &source, w));
-    return finish(&m, &p, source, w);
+                        : hf->quant.mlx          ? read_mlx_matrix(&m, &p, f, &source, w)
+                                                 : read_bnb_codes(&m, &p, f, &source, w));
+    return finish_flat_weight(&m, &p, source, w);
 }

@@ -1,7 +1,7 @@
-/* GGML files of models of speech (whisper.cpp): their sizes as the config.json that Hugging Face's directory of the model would have, and
- * their tensors under the names there.
+/* GGML files of speech models (whisper.cpp). Presents their sizes as the config.json of the model's Hugging Face directory, and their
+ * tensors under the names used there.
  *
- * The file's mel filters are not read, because they are those that features are made with (media/audio). */
+ * The file's mel filters are not read, because they equal the built-in ones (media/audio). */
 #include "base/format/ggml.h"
 #include "frontend/hf/ggml.h"
 #include "frontend/hf/hf.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Names of tensors in GGML files and in directories; a '#' is the number of a layer.  Behind each name stands ".weight" or ".bias". */
+/* Tensor names in GGML files and in directories, without ".weight" or ".bias"; '#' is a layer's number. */
 static const struct {
     const char *ggml, *hf;
 } names[] = {
@@ -45,9 +45,9 @@ static const struct {
     {"decoder.blocks.#.mlp.2", "model.decoder.layers.#.fc2"},
 };
 
-/* Is `name` the pattern, of which '#' is a number?  *out_rest is what stands behind it. */
+/* True if `name` matches the pattern, in which '#' is a number. *out_rest: the rest of the name. */
 static bool
-fits(const char *pattern, const char *name, unsigned *out_number, const char **out_rest)
+match_numbered_name(const char *pattern, const char *name, unsigned *out_number, const char **out_rest)
 {
     const char *hash = strchr(pattern, '#');
     const size_t before = hash ? (size_t)(hash - pattern) : strlen(pattern);
@@ -67,14 +67,14 @@ fits(const char *pattern, const char *name, unsigned *out_number, const char **o
     return !*name || strcmp(name, ".weight") == 0 || strcmp(name, ".bias") == 0;
 }
 
-/* The name in a directory; NULL: the tensor is of nothing that is known, and keeps its name. */
+/* Returns the name in a directory; NULL: unknown tensor, which keeps its name. */
 static const char *
-hf_name(dop_arena *arena, const char *name)
+get_hf_name(dop_arena *arena, const char *name)
 {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         unsigned number;
         const char *rest, *to = names[i].hf;
-        if (!fits(names[i].ggml, name, &number, &rest))
+        if (!match_numbered_name(names[i].ggml, name, &number, &rest))
             continue;
         const char *hash = strchr(to, '#');
         return hash ? dop_arena_printf(arena, "%.*s%u%s%s", (int)(hash - to), to, number, hash + 1, rest)
@@ -83,9 +83,9 @@ hf_name(dop_arena *arena, const char *name)
     return name;
 }
 
-/* How types are spelled in a set of tensors: as in safetensors files, and blocks by their own names. */
+/* Returns the spelling of a type in a set of tensors: as in safetensors files, or the block type's own name. */
 static const char *
-dtype_of(uint32_t number)
+get_dtype_name(uint32_t number)
 {
     dop_type type;
     if (!dop_type_of_gguf(number, &type))
@@ -97,7 +97,7 @@ dtype_of(uint32_t number)
 }
 
 static int
-by_name(const void *a, const void *b)
+compare_ggml_tensors(const void *a, const void *b)
 {
     return strcmp(((const dop_st_tensor *)a)->name, ((const dop_st_tensor *)b)->name);
 }
@@ -114,28 +114,28 @@ list_tensors(const dop_ggml *g, dop_hf *hf, dop_st_set *set)
     for (uint32_t i = 0; i < g->n_tensors; i++) {
         const dop_ggml_tensor *t = &g->tensors[i];
         dop_st_tensor *to = &set->tensors[set->n++];
-        *to = (dop_st_tensor){.name = hf_name(hf->arena, t->name),
+        *to = (dop_st_tensor){.name = get_hf_name(hf->arena, t->name),
                               .file = g->path,
-                              .dtype = dtype_of(t->type),
+                              .dtype = get_dtype_name(t->type),
                               .data = t->data,
                               .bytes = t->bytes};
         if (!to->name)
             return DOP_NO_MEMORY(hf->diag);
-        /* Biases of convolutions have an axis of length 1, over which positions repeat them. */
+        /* Biases of convolutions have an additional axis of length 1, which is dropped. */
         const uint32_t first = t->n_dims == 2 && t->dims[0] == 1 ? 1 : 0;
         for (uint32_t k = t->n_dims; k-- > first;)
             to->shape[to->rank++] = t->dims[k];
     }
-    qsort(set->tensors, set->n, sizeof *set->tensors, by_name);
+    qsort(set->tensors, set->n, sizeof *set->tensors, compare_ggml_tensors);
     for (uint32_t i = 1; i < set->n; i++)
         if (strcmp(set->tensors[i - 1].name, set->tensors[i].name) == 0)
             return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, g->path, "the tensor %s is there twice", set->tensors[i].name);
     return DOP_OK;
 }
 
-/* The width of the first feed-forward part of encoder or decoder, which only its tensor says. */
+/* Returns the width of the first feed-forward part of encoder or decoder, from its tensor. */
 static json_int_t
-ffn_of(const dop_st_set *set, const char *part)
+get_ffn_width(const dop_st_set *set, const char *part)
 {
     char name[64];
     snprintf(name, sizeof name, "model.%s.layers.0.fc1.weight", part);
@@ -143,9 +143,9 @@ ffn_of(const dop_st_set *set, const char *part)
     return t && t->rank == 2 ? (json_int_t)t->shape[0] : 0;
 }
 
-/* The sizes as config.json has them; a new reference. */
+/* Returns the sizes as a config.json object, a new reference. */
 static json_t *
-config_of(const dop_ggml *g, const dop_st_set *set)
+make_ggml_config(const dop_ggml *g, const dop_st_set *set)
 {
     const dop_ggml_sizes *s = &g->sizes;
     uint32_t first, languages;
@@ -155,9 +155,9 @@ config_of(const dop_ggml *g, const dop_st_set *set)
                   "vocab_size", (json_int_t)s->vocab, "d_model", (json_int_t)s->text_hidden, "num_mel_bins",
                   (json_int_t)s->bins, "max_source_positions", (json_int_t)s->audio_rows, "max_target_positions",
                   (json_int_t)s->text_rows, "encoder_layers", (json_int_t)s->audio_layers, "encoder_attention_heads",
-                  (json_int_t)s->audio_heads, "encoder_ffn_dim", ffn_of(set, "encoder"), "decoder_layers",
+                  (json_int_t)s->audio_heads, "encoder_ffn_dim", get_ffn_width(set, "encoder"), "decoder_layers",
                   (json_int_t)s->text_layers, "decoder_attention_heads", (json_int_t)s->text_heads, "decoder_ffn_dim",
-                  ffn_of(set, "decoder"), "decoder_start_token_id", (json_int_t)0);
+                  get_ffn_width(set, "decoder"), "decoder_start_token_id", (json_int_t)0);
     if (c && dop_ggml_specials(g, &first, &languages)) {
         json_object_set_new(c, "eos_token_id", json_integer(first));
         json_object_set_new(c, "decoder_start_token_id", json_integer(first + 1));
@@ -185,7 +185,7 @@ dop_import_ggml(const char *path, dop_diag *diag, dop_checkpoint *m)
                         g.sizes.audio_hidden, g.sizes.text_hidden);
     if (st == DOP_OK)
         st = list_tensors(&g, &hf, &set);
-    if (st == DOP_OK && !(hf.root = config_of(&g, &set)))
+    if (st == DOP_OK && !(hf.root = make_ggml_config(&g, &set)))
         st = DOP_NO_MEMORY(diag);
     if (st == DOP_OK)
         st = dop_import_hf_parts(path, NULL, hf.root, &set, diag, m);

@@ -6,11 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST = 1 << 24 }; /* largest number that is read; dop_image_processor_check() has the bounds */
+enum { MOST = 1 << 24 }; /* largest accepted number; dop_image_processor_check() checks actual bounds */
 
-/* Reads a number, or the member `edge` of an object; `otherwise` where there is neither. */
+/* Reads a number, or the member `edge` of an object; default: `otherwise`. */
 static dop_status
-number_or_edge(const dop_json *j, const char *key, const char *edge, uint32_t otherwise, uint32_t *out)
+read_number_or_edge(const dop_json *j, const char *key, const char *edge, uint32_t otherwise, uint32_t *out)
 {
     dop_json sub;
     if (!json_is_object(dop_json_get(j, key)))
@@ -21,7 +21,7 @@ number_or_edge(const dop_json *j, const char *key, const char *edge, uint32_t ot
 
 /* Reads three numbers, or one number for all colors. */
 static dop_status
-read_colors(const dop_json *j, const char *key, const float *otherwise, float out[3])
+read_hf_colors(const dop_json *j, const char *key, const float *otherwise, float out[3])
 {
     const json_t *v = dop_json_get(j, key);
     for (size_t c = 0; c < 3; c++) {
@@ -34,9 +34,10 @@ read_colors(const dop_json *j, const char *key, const float *otherwise, float ou
     return DOP_OK;
 }
 
-/* What `size` means: a number of pixels for each edge, or for the shorter or the longer one; with DOP_IMAGE_PIXELS all pixels. */
+/* Reads `size`: pixels of each edge, or of the shorter or longer edge; for DOP_IMAGE_PIXELS the total number of
+ * pixels. */
 static dop_status
-read_size(const dop_json *j, dop_image_processor *p)
+read_image_size(const dop_json *j, dop_image_processor *p)
 {
     dop_json size = {.path = j->path, .diag = j->diag};
     dop_status st = DOP_OK;
@@ -56,7 +57,7 @@ read_size(const dop_json *j, dop_image_processor *p)
             st = dop_json_u64(low, least, 0, UINT32_MAX, &p->min_pixels);
         if (st == DOP_OK && dop_json_has(high, most))
             st = dop_json_u64(high, most, 1, UINT32_MAX, &p->max_pixels);
-        /* Published models allow more pixels than any device takes at once; larger pictures are scaled down. */
+        /* Published models allow more pixels than any device can process at once; larger pictures are scaled down. */
         if (p->max_pixels > DOP_PICTURE_MAX_PIXELS / p->frames)
             p->max_pixels = DOP_PICTURE_MAX_PIXELS / p->frames;
         return st;
@@ -78,7 +79,7 @@ read_size(const dop_json *j, dop_image_processor *p)
     return st;
 }
 
-/* LFM2-VL's tiles. */
+/* Reads the bounds of LFM2-VL's tile grid. */
 static dop_status
 read_grid(const dop_json *j, dop_image_processor *p)
 {
@@ -97,13 +98,13 @@ read_grid(const dop_json *j, dop_image_processor *p)
 
 /* Reads whether and how a picture is cut into tiles; each processor class has its own field names. */
 static dop_status
-read_tiles(const dop_json *j, dop_image_processor *p)
+read_image_tiles(const dop_json *j, dop_image_processor *p)
 {
     dop_status st = DOP_OK;
     switch (p->form) {
     case DOP_IMAGE_TILES:
         st = dop_json_bool_or(j, "do_image_splitting", p->split, &p->split);
-        return st != DOP_OK ? st : number_or_edge(j, "max_image_size", "longest_edge", p->tile, &p->tile);
+        return st != DOP_OK ? st : read_number_or_edge(j, "max_image_size", "longest_edge", p->tile, &p->tile);
     case DOP_IMAGE_CANVAS:
         st = dop_json_bool_or(j, "crop_to_patches", p->split, &p->split);
         if (st == DOP_OK)
@@ -138,20 +139,20 @@ read_switches(const dop_json *j, dop_image_processor *p)
                            "resample is %u; 1 (Lanczos), 2 (bilinear) and 3 (bicubic) are supported", filter);
     p->filter = (dop_filter)filter;
     if (p->crop)
-        DOP_RETURN_IF_ERROR(number_or_edge(j, "crop_size", "height", p->crop_height, &p->crop_height));
+        DOP_RETURN_IF_ERROR(read_number_or_edge(j, "crop_size", "height", p->crop_height, &p->crop_height));
     if (p->crop)
-        DOP_RETURN_IF_ERROR(number_or_edge(j, "crop_size", "width", p->crop_width, &p->crop_width));
+        DOP_RETURN_IF_ERROR(read_number_or_edge(j, "crop_size", "width", p->crop_width, &p->crop_width));
     return DOP_OK;
 }
 
-/* Reads a patch size: a number, or a list of equal numbers, as some files have it. */
+/* Reads a patch size: a number, or a list of equal numbers in some files. */
 static dop_status
 read_patch(const dop_json *j, uint32_t otherwise, uint32_t *out)
 {
     const json_t *v = dop_json_get(j, "patch_size");
     *out = otherwise;
     if (!json_is_array(v))
-        return number_or_edge(j, "patch_size", "height", otherwise, out);
+        return read_number_or_edge(j, "patch_size", "height", otherwise, out);
     for (size_t i = 0; i < json_array_size(v); i++) {
         const json_int_t n = json_integer_value(json_array_get(v, i));
         if (n < 1 || n > MOST || (i > 0 && n != (json_int_t)*out))
@@ -161,9 +162,9 @@ read_patch(const dop_json *j, uint32_t otherwise, uint32_t *out)
     return DOP_OK;
 }
 
-/* Reads how many patches along an edge become one feature, which config.json states in one of six ways. */
+/* Reads the number of patches along an edge of a feature, which config.json states in one of six ways. */
 static dop_status
-read_merge(const dop_json *config, const dop_json *vision, dop_image_processor *p)
+read_image_merge(const dop_json *config, const dop_json *vision, dop_image_processor *p)
 {
     double ratio = 0;
     uint32_t tokens = 0, window = 0;
@@ -203,9 +204,9 @@ read_merge(const dop_json *config, const dop_json *vision, dop_image_processor *
     return st;
 }
 
-/* LFM2-VL: reads the bounds of a picture's size as numbers of features. */
+/* LFM2-VL: reads the bounds of a picture's size in features. */
 static dop_status
-read_tokens(const dop_json *j, dop_image_processor *p)
+read_feature_bounds(const dop_json *j, dop_image_processor *p)
 {
     const uint64_t each = (uint64_t)p->patch * p->merge * p->patch * p->merge;
     uint32_t least = 0, most = 0;
@@ -216,7 +217,8 @@ read_tokens(const dop_json *j, dop_image_processor *p)
     return DOP_OK;
 }
 
-/* Gemma 4: reads the number of patches of a picture as a number of features, which the processor makes of squares of patches. */
+/* Gemma 4: converts the number of features per picture to a number of patches. The processor merges squares of patches
+ * into features. */
 static dop_status
 read_budget(const dop_json *j, dop_image_processor *p)
 {
@@ -229,7 +231,7 @@ read_budget(const dop_json *j, dop_image_processor *p)
 }
 
 static dop_status
-read_model(const dop_json *config, const dop_json *j, dop_image_processor *p)
+read_model_patches(const dop_json *config, const dop_json *j, dop_image_processor *p)
 {
     dop_json vision = {0};
     const char *type = NULL, *select = NULL;
@@ -237,10 +239,10 @@ read_model(const dop_json *config, const dop_json *j, dop_image_processor *p)
     if (st == DOP_OK)
         st = read_patch(&vision, p->patch ? p->patch : 14, &p->patch);
     if (st == DOP_OK)
-        st = read_merge(config, &vision, p);
+        st = read_image_merge(config, &vision, p);
     if (st == DOP_OK && p->form == DOP_IMAGE_BUDGET)
         st = read_budget(j, p);
-    /* Rows of Qwen's, LFM2-VL's and SigLIP 2's patches are made by the processor, whose own numbers count. */
+    /* For Qwen, LFM2-VL and SigLIP 2 the processor makes the rows of patches, so its own numbers apply. */
     if (st == DOP_OK && (p->form == DOP_IMAGE_PIXELS || p->form == DOP_IMAGE_PATCHES)) {
         st = read_patch(j, p->patch, &p->patch);
         if (st == DOP_OK)
@@ -255,7 +257,7 @@ read_model(const dop_json *config, const dop_json *j, dop_image_processor *p)
             st = dop_json_u32_or(j, "max_num_patches", 1, MOST, p->max_patches, &p->max_patches);
     }
     if (st == DOP_OK && p->form == DOP_IMAGE_PIXELS)
-        st = read_tokens(j, p);
+        st = read_feature_bounds(j, p);
     if (st == DOP_OK)
         st = dop_json_str_or(config, "vision_feature_select_strategy", "", &select);
     if (st == DOP_OK)
@@ -268,19 +270,19 @@ read_model(const dop_json *config, const dop_json *j, dop_image_processor *p)
     if (st != DOP_OK)
         return st;
     p->more_features = strcmp(select, "full") == 0;
-    if (p->form == DOP_IMAGE_LONGEST && strcmp(type, "llava") == 0) /* the first model with Pixtral's tower */
+    if (p->form == DOP_IMAGE_LONGEST && strcmp(type, "llava") == 0) /* first model with Pixtral's tower */
         type = "pixtral";
     dop_image_marks_of(type, p);
     return DOP_OK;
 }
 
 static dop_status
-read_processor(const dop_json *j, const dop_json *config, dop_image_processor *p)
+read_image_processor(const dop_json *j, const dop_json *config, dop_image_processor *p)
 {
     const char *name = NULL;
     DOP_RETURN_IF_ERROR(dop_json_str_or(j, "image_processor_type", NULL, &name));
     if (!name)
-        /* the older name of the field */
+        /* older name of the field */
         DOP_RETURN_IF_ERROR(dop_json_str_or(j, "feature_extractor_type", NULL, &name));
     if (!name)
         return dop_json_missing(j, "image_processor_type");
@@ -291,11 +293,11 @@ read_processor(const dop_json *j, const dop_json *config, dop_image_processor *p
                            name);
     const dop_image_processor row = *p;
     DOP_RETURN_IF_ERROR(read_switches(j, p));
-    DOP_RETURN_IF_ERROR(read_colors(j, "image_mean", row.mean, p->mean));
-    DOP_RETURN_IF_ERROR(read_colors(j, "image_std", row.std, p->std));
-    DOP_RETURN_IF_ERROR(read_size(j, p));
-    DOP_RETURN_IF_ERROR(read_tiles(j, p));
-    DOP_RETURN_IF_ERROR(read_model(config, j, p));
+    DOP_RETURN_IF_ERROR(read_hf_colors(j, "image_mean", row.mean, p->mean));
+    DOP_RETURN_IF_ERROR(read_hf_colors(j, "image_std", row.std, p->std));
+    DOP_RETURN_IF_ERROR(read_image_size(j, p));
+    DOP_RETURN_IF_ERROR(read_image_tiles(j, p));
+    DOP_RETURN_IF_ERROR(read_model_patches(config, j, p));
     dop_diag why = {0};
     if (dop_image_processor_check(p, &why) != DOP_OK)
         return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%.200s", why.message);
@@ -324,7 +326,7 @@ dop_hf_image_processor(const char *dir, const dop_json *config, dop_diag *diag, 
             st = dop_json_sub(&j, "image_processor", &own);
         const bool is_it = own.object || (i == 0 && st == DOP_OK);
         if (st == DOP_OK && is_it)
-            st = read_processor(own.object ? &own : &j, config, out_processor);
+            st = read_image_processor(own.object ? &own : &j, config, out_processor);
         json_decref(root);
         *out_present = st == DOP_OK && is_it;
         if (st != DOP_OK || is_it)

@@ -1,4 +1,4 @@
-/* Hugging Face directories: config.json and safetensors to facts and weights. */
+/* Imports Hugging Face directories: facts and weights from config.json and safetensors. */
 #include "frontend/hf/import.h"
 #include "frontend/families/families.h"
 #include "frontend/hf/config.h"
@@ -12,13 +12,13 @@
 #include <string.h>
 
 static dop_status
-unknown(const dop_hf *hf, const char *what, const char *name)
+fail_unknown_family(const dop_hf *hf, const char *what, const char *name)
 {
     return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
                        "%s \"%.80s\" is not supported; dopplerc --list-models has the names that are", what, name);
 }
 
-/* Does a model of this architecture give scores of a whole text? */
+/* True if a model of this architecture gives scores of a whole text. */
 static bool
 scores_texts(const char *arch)
 {
@@ -27,7 +27,7 @@ scores_texts(const char *arch)
     return n > strlen(end) && strcmp(arch + n - strlen(end), end) == 0;
 }
 
-/* Is it a drafter?  Its layer is that of a Llama, and some files state nothing else. */
+/* Sets *out_is if the model is an EAGLE drafter. Its layer is a Llama's, and some files state nothing else. */
 static dop_status
 find_drafter(dop_hf *hf, bool *out_is)
 {
@@ -41,18 +41,18 @@ find_drafter(dop_hf *hf, bool *out_is)
     hf->family = dop_family_by_arch("LlamaForCausalLMEagle3");
     dop_status st = dop_json_str_or(&hf->top, "speculators_model_type", "eagle3", &type);
     if (st == DOP_OK && strcmp(type, "eagle3") != 0)
-        return unknown(hf, "speculators_model_type", type);
+        return fail_unknown_family(hf, "speculators_model_type", type);
     st = st == DOP_OK ? dop_json_str_or(&hf->cfg, "model_type", "llama", &type) : st;
     return st == DOP_OK && strcmp(type, "llama") != 0 && strcmp(type, "eagle3") != 0
-               ? unknown(hf, "a drafter's layer of model_type", type)
+               ? fail_unknown_family(hf, "a drafter's layer of model_type", type)
                : st;
 }
 
-/* Finds the family that `architectures` names; model_type decides only where the list is absent, or names a model of several parts.
- * Where both name a family they must agree, because some programs use one and some the other.  An unknown
- * type is refused: it may be another model under a known architecture's name. */
+/* Finds the family named by `architectures`. model_type decides only if the list is absent or names a multimodal model. If both
+ * name a family they must agree, because programs differ in the field they use. An unknown model_type is an error: it may be
+ * another model under a known architecture's name. */
 static dop_status
-find_family(dop_hf *hf)
+find_hf_family(dop_hf *hf)
 {
     const bool parts = hf->cfg.object != hf->top.object;
     const char *const key = parts ? "text_config.model_type" : "model_type";
@@ -79,9 +79,9 @@ find_family(dop_hf *hf)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
                            "%.80s gives scores of classes in place of tokens, which is not supported", arch);
     else if (arch && !hf->family)
-        return unknown(hf, "architecture", arch);
+        return fail_unknown_family(hf, "architecture", arch);
     if (!hf->family || (model_type && !by_type))
-        return unknown(hf, key, model_type);
+        return fail_unknown_family(hf, key, model_type);
     hf->classes = arch && scores_texts(arch);
     if (by_type && !dop_family_has_model_type(hf->family, model_type))
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
@@ -104,9 +104,9 @@ open_config(dop_hf *hf)
     return DOP_OK;
 }
 
-/* Reads the name under which the model was published, "org/name" or "name"; a path on its author's disk is no name. */
+/* Reads the published name of the model, "org/name" or "name"; a path on its author's disk is ignored. */
 static dop_status
-read_name(dop_hf *hf)
+read_published_name(dop_hf *hf)
 {
     const char *name = NULL;
     dop_status st = dop_json_str_or(&hf->top, "_name_or_path", NULL, &name);
@@ -125,12 +125,12 @@ dop_hf_facts(dop_hf *hf)
     if (!hf->path)
         return DOP_NO_MEMORY(hf->diag);
     DOP_RETURN_IF_ERROR(open_config(hf));
-    DOP_RETURN_IF_ERROR(find_family(hf));
+    DOP_RETURN_IF_ERROR(find_hf_family(hf));
     DOP_RETURN_IF_ERROR(dop_hf_reranker(hf));
     DOP_RETURN_IF_ERROR(dop_hf_quant_config(hf));
     DOP_RETURN_IF_ERROR(dop_hf_config(hf));
     DOP_RETURN_IF_ERROR(dop_hf_text(hf));
-    DOP_RETURN_IF_ERROR(read_name(hf));
+    DOP_RETURN_IF_ERROR(read_published_name(hf));
     return dop_arch_check(&hf->model->arch, hf->path, hf->diag);
 }
 

@@ -1,4 +1,4 @@
-/* Fields of config.json that have two names. */
+/* Fields of config.json with alternative names. */
 #include "frontend/hf/keys.h"
 #include "frontend/hf/hf.h"
 

@@ -1,4 +1,4 @@
-/* Models of several parts (text, pictures, sound), of which the text part is described by text_config. */
+/* Multimodal models (text, pictures, sound), whose text part is described by text_config. */
 #include "frontend/hf/parts.h"
 #include "frontend/hf/hf.h"
 

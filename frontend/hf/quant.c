@@ -1,15 +1,15 @@
-/* Checkpoints of AutoAWQ and of AutoGPTQ, GPTQModel: matrices of 4-bit integers as words, zero points and scales.
+/* Checkpoints of AutoAWQ, AutoGPTQ and GPTQModel: matrices of packed integers with zero points and scales.
  *
- * A linear layer NAME of `in` inputs and `out` outputs has instead of NAME.weight [out, in]
+ * Instead of NAME.weight [out, in], a linear layer NAME with `in` inputs and `out` outputs has
  *   NAME.scales  [groups, out]     f16
  *   NAME.qzeros  [groups, out / 8] words of eight outputs
- *   NAME.qweight AWQ (version gemm): [in, out / 8] words of eight outputs; GPTQ: [in / 8, out] words of eight inputs; of 2, 3 and 8
- *                bits as many words as these fill
- *   NAME.g_idx   GPTQ: [in], the group of every input
- * and value (o, i) is scale * (q - zero).  AWQ's words hold their outputs in the order 0 2 4 6 1 3 5 7, from the lowest
- * bits on (AutoAWQ, awq/utils/packing_utils.py).  GPTQ's first checkpoint format stores zero points minus 1, modulo 16;
- * "gptq_v2" stores them as they are (GPTQModel, README).  With "sym" every zero point is the middle of the integers' range, whatever
- * is stored: GPTQModel 5 writes them as they are and calls the format "gptq". */
+ *   NAME.qweight AWQ (version gemm): [in, out / 8] words of eight outputs; GPTQ: [in / 8, out] words of eight inputs; for 2, 3
+ *                and 8 bits the corresponding number of words
+ *   NAME.g_idx   GPTQ: [in], the group of each input
+ * and value (o, i) = scale * (q - zero). AWQ's words have outputs in the order 0 2 4 6 1 3 5 7, from the lowest bits on (AutoAWQ,
+ * awq/utils/packing_utils.py). GPTQ's first checkpoint format stores zero points minus 1, modulo 16; "gptq_v2" stores them unchanged
+ * (GPTQModel, README). With "sym" every zero point is the middle of the integers' range, whatever is stored: GPTQModel 5 writes them
+ * unchanged but calls the format "gptq". */
 #include "frontend/hf/quant.h"
 #include "base/encoding/little_endian.h"
 #include "frontend/facts/leftovers.h"
@@ -23,12 +23,12 @@
 #include <strings.h>
 #include <unistd.h>
 
-enum { WORD = 8 /* integers of four bits */, SMALLEST_GROUP = 32 };
+enum { WORD = 8 /* 4-bit integers per word */, SMALLEST_GROUP = 32 };
 
 /* ---- quantization_config ------------------------------------------------------------------------------------------ */
 
 static dop_status
-refuse(const dop_json *q, const char *key, const char *value, const char *known)
+refuse_quant_value(const dop_json *q, const char *key, const char *value, const char *known)
 {
     return DOP_FAIL_IN(q->diag, DOP_E_INPUT, q->path, "%s%s \"%.40s\" is not supported; known: %s", q->where, key,
                        value, known);
@@ -57,7 +57,7 @@ read_awq(const dop_json *q, dop_hf_quant *out)
     dop_status st = dop_json_str_or(q, "version", "gemm", &version);
     out->by_input = st == DOP_OK && strcasecmp(version, "gemv") == 0;
     if (st == DOP_OK && !out->by_input && strcasecmp(version, "gemm") != 0)
-        st = refuse(q, "version", version, "gemm, gemv");
+        st = refuse_quant_value(q, "version", version, "gemm, gemv");
     if (st == DOP_OK)
         st = dop_json_bool_or(q, "zero_point", true, &zeros);
     if (st == DOP_OK && !zeros)
@@ -73,11 +73,11 @@ read_gptq(const dop_json *q, dop_hf_quant *out)
     if (st == DOP_OK)
         st = dop_json_str_or(q, "checkpoint_format", format, &format);
     if (st == DOP_OK && strcmp(format, "gptq") != 0 && strcmp(format, "gptq_v2") != 0)
-        st = refuse(q, "checkpoint_format", format, "gptq, gptq_v2");
+        st = refuse_quant_value(q, "checkpoint_format", format, "gptq, gptq_v2");
     if (st == DOP_OK)
         st = dop_json_str_or(q, "pack_dtype", "int32", &words);
     if (st == DOP_OK && strcmp(words, "int32") != 0)
-        st = refuse(q, "pack_dtype", words, "int32");
+        st = refuse_quant_value(q, "pack_dtype", words, "int32");
     if (st == DOP_OK)
         st = dop_json_bool_or(q, "desc_act", false, &out->act_order);
     if (st == DOP_OK)
@@ -89,21 +89,21 @@ read_gptq(const dop_json *q, dop_hf_quant *out)
     return st;
 }
 
-/* MLX's "quantization", which mlx-lm repeats as "quantization_config".  Bits and groups of a matrix, which may differ from what it
- * says, follow from the shapes of its tensors (flat.c). */
+/* Reads MLX's "quantization", which mlx-lm repeats as "quantization_config". Bits and group size of a matrix, which may differ,
+ * follow from its tensors' shapes (flat.c). */
 static dop_status
-read_mlx(const dop_json *q, dop_hf_quant *out)
+read_mlx_config(const dop_json *q, dop_hf_quant *out)
 {
     const char *mode = NULL;
     dop_status st = dop_json_str_or(q, "mode", "affine", &mode);
     out->mlx = true;
-    return st == DOP_OK && strcmp(mode, "affine") != 0 ? refuse(q, "mode", mode, "affine") : st;
+    return st == DOP_OK && strcmp(mode, "affine") != 0 ? refuse_quant_value(q, "mode", mode, "affine") : st;
 }
 
-/* Names of methods that state another one's form.  AutoRound's files are packed as GPTQ or as AWQ packs them, and bitsandbytes' first
- * files say only how many bits they have. */
+/* Resolves methods that use another one's form. AutoRound's files are packed like GPTQ or AWQ; bitsandbytes' first files only
+ * state the number of bits. */
 static dop_status
-real_method(const dop_json *q, const char **io_method)
+resolve_method(const dop_json *q, const char **io_method)
 {
     const char *packing = NULL;
     dop_status st = DOP_OK;
@@ -119,13 +119,13 @@ real_method(const dop_json *q, const char **io_method)
     else if (st == DOP_OK && strstr(packing, "gptq"))
         *io_method = "gptq";
     else if (st == DOP_OK)
-        st = refuse(q, key, packing, "auto_round:auto_gptq, auto_round:auto_awq");
+        st = refuse_quant_value(q, key, packing, "auto_round:auto_gptq, auto_round:auto_awq");
     const json_t *extra = dop_json_get(q, "extra_config"), *layer;
     const char *name;
     json_object_foreach((json_t *)(uintptr_t)extra, name, layer)
     {
         const json_t *bits = json_object_get(layer, "bits");
-        if (st == DOP_OK && bits && json_integer_value(bits) < 16 && /* matrices of 16 bits are stored as they are */
+        if (st == DOP_OK && bits && json_integer_value(bits) < 16 && /* 16-bit matrices are not quantized */
             json_integer_value(bits) != json_integer_value(dop_json_get(q, "bits")))
             st = DOP_FAIL_IN(q->diag, DOP_E_INPUT, q->path,
                              "%sextra_config: %.80s has bits of its own, which is not supported", q->where, name);
@@ -133,7 +133,7 @@ real_method(const dop_json *q, const char **io_method)
     return st;
 }
 
-/* Reads what q, of a file that names the method or not, says of how the matrices are stored. */
+/* Reads the quantization description q. The file may omit the method's name. */
 static dop_status
 read_config(dop_hf *hf, const dop_json *q, const char *method)
 {
@@ -142,7 +142,7 @@ read_config(dop_hf *hf, const dop_json *q, const char *method)
     uint32_t bits = 0;
     dop_status st = dop_json_str_or(q, "quant_method", method, &method);
     if (st == DOP_OK)
-        st = real_method(q, &method);
+        st = resolve_method(q, &method);
     if (st != DOP_OK)
         return st;
     hf->quant.mxfp4 = st == DOP_OK && strcmp(method, "mxfp4") == 0;
@@ -158,7 +158,7 @@ read_config(dop_hf *hf, const dop_json *q, const char *method)
     if (hf->quant.bytes || hf->quant.hqq)
         return DOP_OK;
     if (st == DOP_OK && strcmp(method, "awq") != 0 && strcmp(method, "gptq") != 0)
-        return refuse(
+        return refuse_quant_value(
             q, "quant_method", method,
             "awq, gptq, mxfp4, fp8, fbgemm_fp8, compressed-tensors, modelopt, quark, torchao, bitsandbytes, hqq, "
             "auto-round, and MLX's quantization");
@@ -177,12 +177,12 @@ read_config(dop_hf *hf, const dop_json *q, const char *method)
     return st;
 }
 
-/* Quantizers of before transformers had the field, and NVIDIA's, wrote it into a file of its own. */
+/* Reads separate configuration files, as written by quantizers older than the transformers field and by NVIDIA's. */
 static dop_status
 read_beside(dop_hf *hf)
 {
     static const struct {
-        const char *file, *method, *field; /* the field that tells it from other programs' files of this name */
+        const char *file, *method, *field; /* field that distinguishes it from other files of this name */
     } files[] = {{"quantize_config.json", "gptq", "bits"},
                  {"quant_config.json", "awq", "w_bit"},
                  {"hf_quant_config.json", "modelopt", "quantization"}};
@@ -214,7 +214,7 @@ dop_hf_quant_config(dop_hf *hf)
     dop_json q;
     dop_status st = dop_json_sub(&hf->top, "quantization", &q);
     if (st == DOP_OK && q.object && dop_json_has(&q, "group_size") && dop_json_has(&q, "bits"))
-        return read_mlx(&q, &hf->quant);
+        return read_mlx_config(&q, &hf->quant);
     if (st == DOP_OK)
         st = dop_json_sub(&hf->top, "quantization_config", &q);
     if (st != DOP_OK)
@@ -228,14 +228,14 @@ dop_hf_quant_config(dop_hf *hf)
 typedef struct layer {
     dop_hf *hf;
     const dop_st_set *set;
-    const char *name; /* "model.layers.0.mlp.up_proj." */
+    const char *name; /* prefix of tensor names, such as "model.layers.0.mlp.up_proj." */
     uint32_t inputs, group;
     uint64_t outputs, groups;
     const dop_st_tensor *words, *zeros, *scales, *g_idx;
 } layer;
 
 static dop_status
-find(const layer *l, const char *part, bool required, const dop_st_tensor **out)
+find_quant_tensor(const layer *l, const char *part, bool required, const dop_st_tensor **out)
 {
     char name[300];
     snprintf(name, sizeof name, "%s%s", l->name, part);
@@ -254,8 +254,8 @@ check_words(const layer *l, const dop_st_tensor *t, uint32_t rank, uint64_t d0, 
     return DOP_OK;
 }
 
-/* Checks that scales fit f16, in which blocks hold them: scales of another type are refused where rounding changes more than their
- * last bits. */
+/* Checks that scales fit f16, the scale type of blocks. Fails if rounding would change more than the last bits of a wider
+ * type. */
 static dop_status
 check_scales(const layer *l)
 {
@@ -268,22 +268,22 @@ check_scales(const layer *l)
         dop_decode_row(dop_hf_type(t), t->data + i * size, 1, &v);
         const float h = dop_f16_to_f32(dop_f32_to_f16(v));
         if (!(fabsf(h - v) <= fabsf(v) / 512))
-            /* not for infinities and NaN either */
+            /* negated, so that infinities and NaN fail, too */
             return DOP_FAIL_IN(l->hf->diag, DOP_E_INPUT, t->file, "tensor %s: the scale %g does not fit f16", t->name,
                                (double)v);
     }
     return DOP_OK;
 }
 
-/* Reads whether groups consist of neighbouring inputs; with desc_act they follow the order of the inputs' activations instead. */
+/* Reads whether groups are adjacent inputs. With desc_act they follow the order of the inputs' activations instead. */
 static dop_status
-read_order(layer *l)
+read_group_order(layer *l)
 {
     const dop_st_tensor *t = l->g_idx;
     l->g_idx = NULL;
     if (!t && !l->hf->quant.act_order)
         return DOP_OK;
-    DOP_RETURN_IF_ERROR(t ? check_words(l, t, 1, l->inputs, 0) : find(l, "g_idx", true, &t));
+    DOP_RETURN_IF_ERROR(t ? check_words(l, t, 1, l->inputs, 0) : find_quant_tensor(l, "g_idx", true, &t));
     for (uint32_t i = 0; i < l->inputs; i++) {
         const uint32_t group = dop_word_at(t->data, i);
         if (group >= l->groups)
@@ -295,7 +295,7 @@ read_order(layer *l)
     return DOP_OK;
 }
 
-/* Is every zero point the middle of the integers' range? */
+/* True if every zero point is the middle of the integers' range. */
 static bool
 is_centred(const layer *l)
 {
@@ -324,13 +324,14 @@ open_layer(layer *l)
 {
     const dop_hf_quant *q = &l->hf->quant;
     const dop_st_tensor *t = NULL;
-    dop_status st = find(l, "qweight", true, &l->words);
+    dop_status st = find_quant_tensor(l, "qweight", true, &l->words);
     if (st == DOP_OK)
-        st = find(l, "scales", true, &l->scales);
+        st = find_quant_tensor(l, "scales", true, &l->scales);
     if (st == DOP_OK)
-        st = find(l, "qzeros", q->awq || !q->symmetric, &l->zeros); /* taken even if it is not used below */
+        st = find_quant_tensor(l, "qzeros", q->awq || !q->symmetric,
+                               &l->zeros); /* marked as used even if it is not needed below */
     if (st == DOP_OK && !q->awq)
-        st = find(l, "g_idx", false, &l->g_idx);
+        st = find_quant_tensor(l, "g_idx", false, &l->g_idx);
     if (st != DOP_OK)
         return st;
     t = l->words;
@@ -352,7 +353,7 @@ open_layer(layer *l)
         l->zeros = NULL;
     if (st == DOP_OK)
         st = check_scales(l);
-    return st == DOP_OK && !q->awq ? read_order(l) : st;
+    return st == DOP_OK && !q->awq ? read_group_order(l) : st;
 }
 
 dop_status

@@ -1,5 +1,5 @@
-/* Recurrent mixers of config.json: sizes, multipliers, and which layers have them.  Field names and defaults are those of
- * transformers' configuration_mamba2.py, configuration_falcon_h1.py, configuration_lfm2.py and configuration_qwen3_5.py. */
+/* Recurrent mixers in config.json: sizes, multipliers and layers. Field names and defaults as in transformers'
+ * configuration_mamba2.py, configuration_falcon_h1.py, configuration_lfm2.py and configuration_qwen3_5.py. */
 #include "frontend/hf/recurrent.h"
 #include "base/words.h"
 #include "frontend/hf/hf.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 
 static dop_status
-size_or(const dop_hf *hf, const dop_size_field *f, uint32_t max, uint32_t *out)
+read_size_or_default(const dop_hf *hf, const dop_size_field *f, uint32_t max, uint32_t *out)
 {
     if (!f->key)
         return DOP_OK;
@@ -20,7 +20,7 @@ size_or(const dop_hf *hf, const dop_size_field *f, uint32_t max, uint32_t *out)
                         : dop_json_u32(&hf->cfg, key, 1, max, out);
 }
 
-/* Checks the width of all heads, which files also state: it must be n_heads times head_dim. */
+/* Checks that a stated total width of all heads equals n_heads * head_dim. */
 static dop_status
 check_width(const dop_hf *hf, const dop_recurrent *s)
 {
@@ -40,11 +40,11 @@ check_width(const dop_hf *hf, const dop_recurrent *s)
                        (unsigned long long)s->n_heads * s->head_dim);
 }
 
-/* Refuses fields of Mamba-2 that the graph builder cannot build. */
+/* Fails for fields of Mamba-2 that the graph builder does not support. */
 static dop_status
-refuse(const dop_hf *hf)
+refuse_mixer_fields(const dop_hf *hf)
 {
-    /* dt is never negative, so a lower limit of 0 changes nothing. */
+    /* dt is never negative, so a lower limit of 0 has no effect. */
     const json_t *limit = dop_json_get(&hf->cfg, "time_step_limit");
     double low = 0, high = 0;
     const bool known =
@@ -55,7 +55,7 @@ refuse(const dop_hf *hf)
     return DOP_OK;
 }
 
-/* Falcon-H1: reads whether there is Mamba-2's norm over all heads, and whether it comes before or after the gate. */
+/* Falcon-H1: reads whether Mamba-2's norm over all heads exists, and whether it is applied before or after the gate. */
 static dop_status
 read_norm(const dop_hf *hf, double eps, dop_recurrent *s)
 {
@@ -75,9 +75,9 @@ read_norm(const dop_hf *hf, double eps, dop_recurrent *s)
                              hf->cfg.where, s->n_groups, s->n_heads);
 }
 
-/* Mamba's selective scan: reads the number of channels, and the rank of dt, which defaults to a sixteenth of the model's width. */
+/* Mamba's selective scan: reads the number of channels and the rank of dt (default: hidden / 16). */
 static dop_status
-read_selective(const dop_hf *hf, dop_recurrent *s)
+read_hf_selective(const dop_hf *hf, dop_recurrent *s)
 {
     const dop_hf_recurrent *r = hf->family->recurrent;
     const uint32_t hidden = hf->model->arch.hidden;
@@ -87,14 +87,14 @@ read_selective(const dop_hf *hf, dop_recurrent *s)
     s->head_dim = s->n_groups = 1;
     const json_t *rank = dop_json_get(&hf->cfg, r->dt_rank.key);
     s->dt_rank = dop_div_up_u32(hidden, 16);
-    if (st == DOP_OK && rank && !json_is_string(rank)) /* "auto" */
+    if (st == DOP_OK && rank && !json_is_string(rank)) /* "auto" is the default */
         st = dop_json_u32(&hf->cfg, r->dt_rank.key, 1, DOP_MAX_WIDTH, &s->dt_rank);
     return st;
 }
 
-/* Reads which projections have biases.  The short convolution has one key for all of its biases. */
+/* Reads which projections have biases. The short convolution has one key for all of its biases. */
 static dop_status
-read_biases(const dop_hf *hf, dop_recurrent *s)
+read_mixer_biases(const dop_hf *hf, dop_recurrent *s)
 {
     bool one = false, other = false;
     dop_status st = DOP_OK;
@@ -115,7 +115,7 @@ read_biases(const dop_hf *hf, dop_recurrent *s)
 }
 
 static dop_status
-list_of(const dop_hf *hf, const char *key, uint32_t n, double *out)
+read_number_list(const dop_hf *hf, const char *key, uint32_t n, double *out)
 {
     const double *list = NULL;
     uint32_t got = 0;
@@ -132,7 +132,7 @@ error:
 
 /* Falcon-H1: reads its multipliers; those before and after a projection without bias become one factor. */
 static dop_status
-read_multipliers(dop_hf *hf)
+read_mixer_multipliers(dop_hf *hf)
 {
     dop_arch *a = &hf->model->arch;
     dop_mixer *attn = &hf->layer.mixers[0], *ssm = &hf->layer.mixers[1];
@@ -151,9 +151,9 @@ read_multipliers(dop_hf *hf)
     for (size_t i = 0; st == DOP_OK && i < sizeof fields / sizeof *fields; i++)
         st = dop_json_f64_or(&hf->cfg, fields[i].fact->key, -1e6, 1e6, 1, fields[i].out);
     if (st == DOP_OK)
-        st = list_of(hf, "ssm_multipliers", 5, zones);
+        st = read_number_list(hf, "ssm_multipliers", 5, zones);
     if (st == DOP_OK)
-        st = list_of(hf, "mlp_multipliers", 2, mlp);
+        st = read_number_list(hf, "mlp_multipliers", 2, mlp);
     if (st != DOP_OK)
         return st;
     if (attn->attn.bias_q && attn_in != 1)
@@ -175,7 +175,8 @@ read_multipliers(dop_hf *hf)
     return DOP_OK;
 }
 
-/* Qwen3.5's name for the activation of the mixer's gate; that of attention's gate is always a sigmoid (vLLM, qwen_gdn_linear_attn.py). */
+/* Reads Qwen3.5's activation of the mixer's gate; attention's gate is always a sigmoid (vLLM,
+ * qwen_gdn_linear_attn.py). */
 static dop_status
 read_gate_type(const dop_hf *hf, const char *key, dop_recurrent *s)
 {
@@ -200,16 +201,16 @@ dop_hf_read_recurrent(dop_hf *hf)
     if (!r)
         return DOP_OK;
     *m = (dop_mixer){.kind = r->kind, .scale = 1, .rec = dop_family_recurrent(r)};
-    DOP_RETURN_IF_ERROR(refuse(hf));
+    DOP_RETURN_IF_ERROR(refuse_mixer_fields(hf));
     DOP_RETURN_IF_ERROR(dop_json_f64_or(&hf->cfg, hf->family->keys->eps, 0, 1, hf->family->eps, &eps));
     s->norm = r->norm ? (dop_norm){.kind = DOP_NORM_RMS, .eps = eps} : (dop_norm){0};
-    DOP_RETURN_IF_ERROR(size_or(hf, &r->taps, DOP_MAX_TAPS, &s->taps));
-    DOP_RETURN_IF_ERROR(size_or(hf, &r->heads, DOP_MAX_HEADS, &s->n_heads));
-    DOP_RETURN_IF_ERROR(size_or(hf, &r->head_dim, DOP_MAX_HEAD_DIM, &s->head_dim));
-    DOP_RETURN_IF_ERROR(size_or(hf, &r->groups, DOP_MAX_HEADS, &s->n_groups));
-    DOP_RETURN_IF_ERROR(size_or(hf, &r->state_dim, DOP_MAX_HEAD_DIM, &s->state_dim));
+    DOP_RETURN_IF_ERROR(read_size_or_default(hf, &r->taps, DOP_MAX_TAPS, &s->taps));
+    DOP_RETURN_IF_ERROR(read_size_or_default(hf, &r->heads, DOP_MAX_HEADS, &s->n_heads));
+    DOP_RETURN_IF_ERROR(read_size_or_default(hf, &r->head_dim, DOP_MAX_HEAD_DIM, &s->head_dim));
+    DOP_RETURN_IF_ERROR(read_size_or_default(hf, &r->groups, DOP_MAX_HEADS, &s->n_groups));
+    DOP_RETURN_IF_ERROR(read_size_or_default(hf, &r->state_dim, DOP_MAX_HEAD_DIM, &s->state_dim));
     if (r->selective)
-        DOP_RETURN_IF_ERROR(read_selective(hf, s));
+        DOP_RETURN_IF_ERROR(read_hf_selective(hf, s));
     if (r->small_norms)
         s->dt_norm = s->key_norm = s->query_norm = (dop_norm){.kind = DOP_NORM_RMS, .eps = eps};
     if (r->norm && r->norm_eps > 0)
@@ -230,13 +231,13 @@ dop_hf_read_recurrent(dop_hf *hf)
     s->conv_bias = r->conv_bias.otherwise;
     if (r->conv_bias.key)
         DOP_RETURN_IF_ERROR(dop_json_bool_or(&hf->cfg, r->conv_bias.key, r->conv_bias.otherwise, &s->conv_bias));
-    DOP_RETURN_IF_ERROR(read_biases(hf, s));
+    DOP_RETURN_IF_ERROR(read_mixer_biases(hf, s));
     DOP_RETURN_IF_ERROR(check_width(hf, s));
     if (s->n_heads && !r->own_act && hf->layer.ffn.act != DOP_ACT_SILU)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s of a recurrent layer must be silu", hf->cfg.where,
                            hf->family->keys->act);
     if (r->multipliers)
-        DOP_RETURN_IF_ERROR(read_multipliers(hf));
+        DOP_RETURN_IF_ERROR(read_mixer_multipliers(hf));
     return DOP_OK;
 }
 
@@ -247,7 +248,7 @@ dop_hf_adjusts_ffn(const dop_hf *hf)
     return r && r->adjusts_ffn && dop_json_has(&hf->cfg, DOP_HF(block_width)->key);
 }
 
-/* LFM2's first files state the width that a feed-forward part without a gate would have; the gated one is two thirds of it. */
+/* LFM2's first files state the width of an ungated feed-forward part; the gated one is two thirds of it. */
 dop_status
 dop_hf_adjust_ffn(dop_hf *hf)
 {
@@ -284,9 +285,9 @@ dop_hf_recurs(const dop_hf *hf, const char *layer_type)
     return false;
 }
 
-/* Finds which layers are recurrent where config.json has no layer_types. */
+/* Finds the recurrent layers if config.json has no layer_types. */
 static dop_status
-default_layers(dop_hf *hf, bool *recurs)
+find_default_recurrent(dop_hf *hf, bool *recurs)
 {
     const dop_hf_recurrent *r = hf->family->recurrent;
     const uint32_t n = hf->model->arch.n_layers;
@@ -314,10 +315,10 @@ default_layers(dop_hf *hf, bool *recurs)
     return DOP_OK;
 }
 
-/* The kind of layer i, from the list layers_block_type or from hybrid_override_pattern, which has a character for each layer;
- * NULL: there is neither, or the kind is unknown. */
+/* Returns the kind of layer i, from layers_block_type or from hybrid_override_pattern, which has a character per layer; NULL:
+ * neither, or unknown. */
 static const char *
-block_of(const dop_hf *hf, uint32_t i)
+get_block_kind(const dop_hf *hf, uint32_t i)
 {
     static const struct {
         const char *names, *kind;
@@ -340,7 +341,7 @@ dop_hf_lacks_experts(const dop_hf *hf)
 {
     bool some = false;
     for (uint32_t i = 0; i < hf->model->arch.n_layers; i++) {
-        const char *kind = block_of(hf, i);
+        const char *kind = get_block_kind(hf, i);
         some = some || (kind && strcmp(kind, "experts") == 0);
     }
     return hf->family->recurrent && hf->family->recurrent->blocks && !some;
@@ -354,7 +355,7 @@ dop_hf_counts_blocks(const dop_hf *hf, uint32_t *out_n)
     if (!hf->family->recurrent || !hf->family->recurrent->blocks || (!list && !pattern))
         return false;
     const size_t n = list ? json_array_size(list) : strlen(pattern);
-    *out_n = n < DOP_MAX_LAYERS ? (uint32_t)n : DOP_MAX_LAYERS + 1; /* which dop_arch_check() refuses */
+    *out_n = n < DOP_MAX_LAYERS ? (uint32_t)n : DOP_MAX_LAYERS + 1; /* out of range: dop_arch_check() fails */
     return true;
 }
 
@@ -365,7 +366,7 @@ settle_blocks(dop_hf *hf)
     dop_arch *a = &hf->model->arch;
     for (uint32_t i = 0; i < a->n_layers; i++) {
         dop_layer *y = &a->layers[i];
-        const char *kind = block_of(hf, i);
+        const char *kind = get_block_kind(hf, i);
         if (!kind)
             return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
                                "%slayers_block_type[%u] (or hybrid_override_pattern) is not the kind of a layer: "
@@ -390,7 +391,8 @@ settle_blocks(dop_hf *hf)
     return DOP_OK;
 }
 
-/* Zamba 2 (Zamba2HybridLayer, Zamba2AttentionDecoderLayer): reads dop_side, and gives it to the layers that have a shared block. */
+/* Zamba 2 (Zamba2HybridLayer, Zamba2AttentionDecoderLayer): reads dop_side and assigns it to the layers with a shared
+ * block. */
 static dop_status
 settle_hybrid(dop_hf *hf)
 {
@@ -445,11 +447,11 @@ dop_hf_settle_mixers(dop_hf *hf)
     if (!recurs)
         return DOP_NO_MEMORY(hf->diag);
     if (r && types && r->layer_types[0])
-        /* entries of layer_types have been checked */
+        /* layer_types was already checked */
         for (uint32_t i = 0; i < a->n_layers; i++)
             recurs[i] = dop_hf_recurs(hf, json_string_value(json_array_get(types, i)));
     else if (r)
-        DOP_RETURN_IF_ERROR(default_layers(hf, recurs));
+        DOP_RETURN_IF_ERROR(find_default_recurrent(hf, recurs));
     for (uint32_t i = 0; r && i < a->n_layers; i++) {
         dop_layer *y = &a->layers[i];
         if (recurs[i] && r->pre_norm) {

@@ -1,6 +1,6 @@
-/* Rerankers that are text models: they answer "yes" or "no" to the question whether a document goes with a query, and their score is the
- * probability of "yes" among the two.  As Qwen3-Reranker was published, nothing in config.json tells it from a chat model: its name or
- * the title of its README.md does, which llama.cpp's converter goes by too (conversion/qwen.py). */
+/* Rerankers that are text models: they answer "yes" or "no" whether a document matches a query. The score is the probability of
+ * "yes" among the two. The config.json of Qwen3-Reranker is that of a chat model; only the name or README.md title tells them
+ * apart, as in llama.cpp's converter (conversion/qwen.py). */
 #include "frontend/hf/reranker.h"
 #include "frontend/facts/leftovers.h"
 #include "frontend/hf/hf.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* What the model's README.md puts around query and document; the instruction is its default. */
+/* Prompt around query and document from the model's README.md, with its default instruction. */
 static const char prompt[] =
     "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct "
     "provided. "
@@ -19,9 +19,9 @@ static const char prompt[] =
     "query, retrieve relevant passages that answer the query\n<Query>: {query}\n<Document>: {document}<|im_end|>\n"
     "<|im_start|>assistant\n<think>\n\n</think>\n\n";
 
-/* Does a text have the word, in letters of any case? */
+/* True if a text contains the word, ignoring case. */
 static bool
-has_word(const char *text, size_t n, const char *word)
+contains_word(const char *text, size_t n, const char *word)
 {
     const size_t len = strlen(word);
     for (size_t i = 0; i + len <= n; i++)
@@ -31,26 +31,26 @@ has_word(const char *text, size_t n, const char *word)
 }
 
 static bool
-is_named(const dop_hf *hf)
+is_named_reranker(const dop_hf *hf)
 {
     enum { BEGINNING = 1 << 16 };
     static const char name[] = "qwen3-reranker", title[] = "# qwen3-reranker";
     char path[1100];
     dop_map map;
     const char *from = json_string_value(dop_json_get(&hf->top, "_name_or_path"));
-    if (has_word(hf->dir, strlen(hf->dir), name) || (from && has_word(from, strlen(from), name)))
+    if (contains_word(hf->dir, strlen(hf->dir), name) || (from && contains_word(from, strlen(from), name)))
         return true;
     snprintf(path, sizeof path, "%s/README.md", hf->dir);
     if (dop_map_open(path, NULL, &map) != DOP_OK)
         return false;
-    const bool titled = has_word((const char *)map.data, map.size < BEGINNING ? map.size : BEGINNING, title);
+    const bool titled = contains_word((const char *)map.data, map.size < BEGINNING ? map.size : BEGINNING, title);
     dop_map_close(&map);
     return titled;
 }
 
-/* The id of a text that is one token; false: it is not. */
+/* Gets the id of a text that is a single token; false: it is not. */
 static bool
-single(const dop_tokenizer *tok, const char *text, uint32_t vocab, uint32_t *out)
+get_single_token(const dop_tokenizer *tok, const char *text, uint32_t vocab, uint32_t *out)
 {
     dop_ids ids = {0};
     const bool one =
@@ -65,14 +65,15 @@ dop_hf_reranker(dop_hf *hf)
 {
     dop_tokenizer *tok = NULL;
     uint32_t vocab = 0;
-    if (!hf->family->reranks || hf->headless || hf->classes || !is_named(hf))
+    if (!hf->family->reranks || hf->headless || hf->classes || !is_named_reranker(hf))
         return DOP_OK;
     dop_status st = dop_fact_u32_or(&hf->cfg, DOP_HF(vocab), 0, &vocab);
     if (st == DOP_OK)
         st = dop_tokenizer_from_hf_dir(hf->dir, hf->diag, &tok);
     if (st != DOP_OK)
         return st;
-    const bool answers = tok && single(tok, "no", vocab, &hf->answers[0]) && single(tok, "yes", vocab, &hf->answers[1]);
+    const bool answers = tok && get_single_token(tok, "no", vocab, &hf->answers[0]) &&
+                         get_single_token(tok, "yes", vocab, &hf->answers[1]);
     dop_tokenizer_destroy(tok);
     if (!answers || hf->answers[0] == hf->answers[1])
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,

@@ -1,5 +1,5 @@
-/* Rotary embeddings of config.json: rope_theta + rope_scaling (old), rope_parameters (new, also one per layer type).
- * Field names and defaults are those of transformers' modeling_rope_utils.py. */
+/* Rotary embeddings in config.json: rope_theta and rope_scaling (old), or rope_parameters (new, possibly per layer type). Field
+ * names and defaults as in transformers' modeling_rope_utils.py. */
 #include "frontend/hf/rope.h"
 #include "frontend/hf/hf.h"
 
@@ -13,20 +13,20 @@ static const struct {
 } scalings[] = {
     {"default", DOP_ROPE_PLAIN},
     {"linear", DOP_ROPE_LINEAR},
-    {"ntk", DOP_ROPE_LINEAR}, /* with a larger base; read_rope() has the rest */
+    {"ntk", DOP_ROPE_LINEAR}, /* with a larger base, see read_hf_rope() */
     {"llama3", DOP_ROPE_LLAMA3},
     {"yarn", DOP_ROPE_YARN},
     {"longrope", DOP_ROPE_LONGROPE},
-    {"su", DOP_ROPE_LONGROPE}, /* Phi-3's first name */
+    {"su", DOP_ROPE_LONGROPE}, /* Phi-3's first name for longrope */
     {"proportional", DOP_ROPE_PROPORTIONAL},
-    {"mrope", DOP_ROPE_PLAIN},   /* Qwen2-VL's first files; read_sections() has the rest */
-    {"dynamic", DOP_ROPE_PLAIN}, /* within max_position_embeddings; read_rope() sets the limit */
+    {"mrope", DOP_ROPE_PLAIN},   /* Qwen2-VL's first files, see read_hf_sections() */
+    {"dynamic", DOP_ROPE_PLAIN}, /* within max_position_embeddings, see read_hf_rope() */
 };
 
-/* ntk: the base grows with the factor.  limited: the scaling holds up to max_position_embeddings only; beyond them frequencies would
- * change with every token. */
+/* Reads the kind of scaling. ntk: the base grows with the factor. limited: valid only up to max_position_embeddings; beyond,
+ * frequencies would change with every token. */
 static dop_status
-read_scaling(const dop_json *j, dop_rope *r, bool *ntk, bool *limited)
+read_hf_scaling(const dop_json *j, dop_rope *r, bool *ntk, bool *limited)
 {
     const char *name = NULL;
     double alpha = 0;
@@ -37,7 +37,7 @@ read_scaling(const dop_json *j, dop_rope *r, bool *ntk, bool *limited)
         st = dop_fact_f64_or(j, DOP_HF(ntk_alpha), 0, &alpha);
     if (st != DOP_OK)
         return st;
-    /* HunYuanDenseV1RotaryEmbedding: alpha makes the base larger, at any length; read_rope() computes it from the rotated values. */
+    /* HunYuanDenseV1RotaryEmbedding: alpha enlarges the base at any length; read_hf_rope() applies it. */
     if (strcmp(name, "dynamic") == 0 && alpha > 0) {
         r->factor = alpha;
         return DOP_OK;
@@ -68,7 +68,7 @@ read_factor_list(const dop_hf *hf, const dop_json *j, const char *key, uint32_t 
     return DOP_OK;
 }
 
-/* Reads the context length before scaling, which stands in the scaling's object, or (Phi-3) beside max_position_embeddings. */
+/* Reads the context length before scaling, from the scaling object or (Phi-3) next to max_position_embeddings. */
 static dop_status
 read_original_ctx(const dop_hf *hf, const dop_json *j, dop_rope *r)
 {
@@ -87,7 +87,7 @@ read_yarn(const dop_json *j, dop_rope *r)
     return dop_fact_f64_or(j, DOP_HF(mscale_all_dim), 0, &r->mscale_all_dim);
 }
 
-/* Reads the fields that the kind of scaling needs. */
+/* Reads the fields of the kind of scaling. */
 static dop_status
 read_parameters(const dop_hf *hf, const dop_json *j, dop_rope *r)
 {
@@ -125,9 +125,9 @@ read_parameters(const dop_hf *hf, const dop_json *j, dop_rope *r)
         st = read_original_ctx(hf, j, r);
     if (st == DOP_OK)
         st = dop_fact_f64_or(j, DOP_HF(rope_attention), 0, &r->attention_factor);
-    if (st == DOP_OK && r->scaling == DOP_ROPE_LONGROPE) /* Phi-3.5-MoE states it */
+    if (st == DOP_OK && r->scaling == DOP_ROPE_LONGROPE) /* only Phi-3.5-MoE states it */
         st = dop_fact_f64_or(j, DOP_HF(long_mscale), r->attention_factor, &r->attention_factor);
-    /* longrope: the attention factor follows from how many times longer the context became. */
+    /* longrope: the attention factor follows from the ratio of the context lengths. */
     if (st == DOP_OK && r->scaling == DOP_ROPE_LONGROPE) {
         double ratio = (double)ctx / (double)r->original_ctx;
         st = r->original_ctx != ctx ? DOP_OK : dop_fact_f64_or(j, DOP_HF(rope_factor), 1, &ratio);
@@ -136,8 +136,7 @@ read_parameters(const dop_hf *hf, const dop_json *j, dop_rope *r)
     return st;
 }
 
-/* Checks a number that old files state in the outermost object and new files in rope_parameters: where both have it, they must
- * agree. */
+/* Checks that a number in both the outermost object (old) and rope_parameters (new) has the same value. */
 static dop_status
 check_twice(const dop_hf *hf, const dop_json *j, const char *outer, const dop_fact_key *fact)
 {
@@ -152,7 +151,7 @@ check_twice(const dop_hf *hf, const dop_json *j, const char *outer, const dop_fa
     return DOP_OK;
 }
 
-/* Checks rope_scaling beside rope_parameters, as where somebody added the old field to a new file: both must say the same. */
+/* Checks that rope_scaling and rope_parameters agree if a file has both. */
 static dop_status
 check_scaling_twice(const dop_hf *hf, const json_t *old, const json_t *new)
 {
@@ -178,9 +177,9 @@ check_scaling_twice(const dop_hf *hf, const json_t *old, const json_t *new)
     return DOP_OK;
 }
 
-/* Reads how many pairs turn by each of a row's three positions. */
+/* Reads the number of pairs that rotate by each of a row's three positions. */
 static dop_status
-read_sections(const dop_json *j, dop_rope *r)
+read_hf_sections(const dop_json *j, dop_rope *r)
 {
     const json_t *list = j->object ? dop_json_get(j, "mrope_section") : NULL;
     uint64_t sum = 0;
@@ -197,9 +196,9 @@ read_sections(const dop_json *j, dop_rope *r)
     return dop_json_bool_or(j, "mrope_interleaved", false, &r->sections_mixed);
 }
 
-/* Reads one rotary embedding; `j` may be an absent object, which means no scaling. */
+/* Reads one rotary embedding. `j` may be an absent object, which means no scaling. */
 static dop_status
-read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, dop_rope *r)
+read_hf_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, dop_rope *r)
 {
     const dop_family *f = hf->family;
     const char *part = f->keys->partial ? f->keys->partial : DOP_HF(rotated_share)->key;
@@ -209,28 +208,28 @@ read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, 
     DOP_RETURN_IF_ERROR(dop_fact_f64_or(j, DOP_HF(theta), theta, &r->theta));
     DOP_RETURN_IF_ERROR(dop_json_f64_or(&hf->cfg, part, 1e-3, 1, partial, &partial));
     if (!(f->flags & DOP_FAM_LOCAL_ROPE))
-        /* with two rotary embeddings the outer field is for one of them only */
+        /* with two rotary embeddings the outer field applies to only one */
         DOP_RETURN_IF_ERROR(check_twice(hf, j, base, DOP_HF(theta)));
-    /* Models of texts and pictures state it outside as a default of their kind that nothing reads. */
+    /* Multimodal models state an unused default in the outer object. */
     if (!(f->flags & DOP_FAM_LOCAL_ROPE) && !(j->object && dop_json_has(j, "mrope_section")))
         DOP_RETURN_IF_ERROR(check_twice(hf, j, part, DOP_HF(rotated_share)));
     DOP_RETURN_IF_ERROR(dop_fact_f64_or(j, DOP_HF(rotated_share), partial, &partial));
-    /* Mistral 4 states the rotated part of a whole head, of which head_dim is just the rotated part. */
+    /* Mistral 4 states the fraction of a whole head, but head_dim is only the rotated part. */
     if ((f->flags & DOP_FAM_SCALE_ALONE))
         partial = 1;
     bool limited = false, ntk = false;
-    uint32_t dims = 0; /* MiniMax states a number of values instead of a part of the head */
+    uint32_t dims = 0; /* MiniMax states a number of values instead of a fraction of the head */
     DOP_RETURN_IF_ERROR(dop_json_u32_or(&hf->cfg, DOP_HF(rotated)->key, 1, head_dim, 0, &dims));
     if (dims)
         partial = (double)dims / head_dim;
-    DOP_RETURN_IF_ERROR(read_scaling(j, r, &ntk, &limited));
+    DOP_RETURN_IF_ERROR(read_hf_scaling(j, r, &ntk, &limited));
     if (limited)
         hf->model->arch.ctx_limit = hf->model->arch.ctx_train;
     uint32_t turned = (uint32_t)((double)head_dim * partial);
     if (r->factor > 0 && turned > 2)
         r->theta *= pow(r->factor, turned / (turned - 2.0));
     if (f->flags & DOP_FAM_SWA_HEADS && turned % 2) {
-        /* an odd number of rotated values: frequencies are computed with it */
+        /* odd number of rotated values: frequencies are computed from it */
         r->theta = pow(r->theta, (turned + 1.0) / turned);
         turned++;
     }
@@ -246,33 +245,34 @@ read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, 
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
                            "rotary embedding turns %u of %u values of a head (head_dim), expected an even number",
                            r->dims, head_dim);
-    DOP_RETURN_IF_ERROR(read_sections(j, r));
+    DOP_RETURN_IF_ERROR(read_hf_sections(j, r));
     DOP_RETURN_IF_ERROR(read_parameters(hf, j, r));
     if (ntk && dop_json_has(j, "mixed_b"))
         return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%smixed_b is not supported", j->where);
     if (ntk) {
-        /* https://kexue.fm/archives/9706: the lowest frequency becomes smaller by the factor */
+        /* https://kexue.fm/archives/9706: the factor lowers the lowest frequency */
         r->theta *= r->factor;
         r->factor = pow(r->factor, 2.0 / r->dims);
     }
     return DOP_OK;
 }
 
-/* Values of a head that may rotate: all, except in latent attention. */
+/* Returns the number of values of a head that may rotate: all, except in latent attention. */
 static uint32_t
-rope_dim(const dop_attention *t)
+get_rope_dim(const dop_attention *t)
 {
     return t->latent.rank ? t->latent.rotated : t->head_dim;
 }
 
-/* Values of a head that may rotate in the first layer that slides or does not (`slides`); `any`: in the first layer. */
+/* Returns the number of values of a head that may rotate in the first layer with (`slides`) or without a sliding window
+ * (`any`: in the first layer). */
 static uint32_t
-head_dim_of(const dop_arch *a, const bool *sliding, bool any, bool slides)
+get_hf_head_dim(const dop_arch *a, const bool *sliding, bool any, bool slides)
 {
     uint32_t i = 0;
     while (i + 1 < a->n_layers && !any && sliding[i] != slides)
         i++;
-    return rope_dim(&a->layers[i].mixers[0].attn);
+    return get_rope_dim(&a->layers[i].mixers[0].attn);
 }
 
 /* Gemma 3: rotary embedding 0 is for full layers, 1 for sliding layers; other families have one for all layers. */
@@ -306,16 +306,17 @@ dop_hf_ropes(dop_hf *hf, const bool *sliding)
     if (st == DOP_OK && two)
         st = dop_fact_f64_or(&hf->cfg, DOP_HF(theta_local), local_theta, &local_theta); /* ModernBERT */
     if (hf->family->flags &
-        DOP_FAM_ONE_BASE) /* old files: one base for full and sliding layers, and scaling for the full ones only */
+        DOP_FAM_ONE_BASE) /* old files: one base for full and sliding layers; scaling applies to full layers only */
         local_theta = theta;
     if (st == DOP_OK && hf->family->flags & DOP_FAM_SWA_HEADS)
         st = dop_fact_f64_or(&hf->cfg, DOP_HF(theta_swa), local_theta, &local_theta);
     if (st == DOP_OK)
-        st = read_rope(hf, full.object ? &full : &params, theta, head_dim_of(a, sliding, !two, false), &a->ropes[0]);
+        st = read_hf_rope(hf, full.object ? &full : &params, theta, get_hf_head_dim(a, sliding, !two, false),
+                          &a->ropes[0]);
     if (st == DOP_OK && two)
-        st = read_rope(hf, &local, local_theta, head_dim_of(a, sliding, false, true), &a->ropes[1]);
+        st = read_hf_rope(hf, &local, local_theta, get_hf_head_dim(a, sliding, false, true), &a->ropes[1]);
     a->n_ropes = two ? 2 : 1;
-    /* Ministral3Attention: queries are multiplied by a temperature that grows with their position. */
+    /* Ministral3Attention: queries are scaled by a temperature that grows with the position. */
     if (st == DOP_OK && params.object && dop_json_has(&params, DOP_HF(temper_beta)->key)) {
         st = dop_fact_f64(&params, DOP_HF(temper_beta), &a->temper.scale);
         a->temper.floor = a->ropes[0].original_ctx;
@@ -324,9 +325,9 @@ dop_hf_ropes(dop_hf *hf, const bool *sliding)
     }
     for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++) {
         dop_attention *t = &a->layers[i].mixers[0].attn;
-        const uint32_t head = head_dim_of(a, sliding, !two, sliding[i]);
+        const uint32_t head = get_hf_head_dim(a, sliding, !two, sliding[i]);
         t->rope = two && sliding[i] ? 1 : 0;
-        if (rope_dim(t) != head)
+        if (get_rope_dim(t) != head)
             st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
                              "%slayer %u has heads of %u values, others of its type have %u: one rotary embedding does "
                              "not fit both",

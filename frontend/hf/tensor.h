@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* The storage type of a tensor's values: f32, f16, bf16, i32 or u32; none: another type. */
+/* Returns the storage type of a tensor: f32, f16, bf16, i32 or u32; none: another type. */
 static inline dop_type
 dop_hf_type(const dop_st_tensor *t)
 {
@@ -19,7 +19,7 @@ dop_hf_type(const dop_st_tensor *t)
                                   : DOP_TYPE_none;
 }
 
-/* Are the values floats: f32, f16 or bf16? */
+/* True if the values are floats: f32, f16 or bf16. */
 static inline bool
 dop_hf_is_float(const dop_st_tensor *t)
 {
@@ -36,7 +36,7 @@ dop_hf_check_float(const dop_st_tensor *t, dop_diag *diag)
                              t->name, t->dtype);
 }
 
-/* The type of a tensor in blocks, as GGML files have them; none: it has another type. */
+/* Returns the block type of a tensor (from GGML files); none: not a block type. */
 static inline dop_type
 dop_hf_block_type(const dop_st_tensor *t)
 {

@@ -1,4 +1,4 @@
-/* The text side of a Hugging Face directory: end ids, sampling defaults, tokenizer, chat template. */
+/* Text facts of a Hugging Face directory: end ids, sampling defaults, tokenizer, chat template. */
 #include "frontend/hf/text.h"
 #include "frontend/facts/chat_file.h"
 #include "frontend/facts/leftovers.h"
@@ -11,9 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Reads ids of tokens from a field, one or a list; -1 means none.  Ids that are no token are left out, with a note. */
+/* Reads token ids from a field, a number or a list; -1 means none. Skips invalid ids, with a note. */
 static dop_status
-read_ids(const dop_hf *hf, const dop_json *j, const char *key, uint32_t max, int64_t *ids, uint32_t *out_n)
+read_token_ids(const dop_hf *hf, const dop_json *j, const char *key, uint32_t max, int64_t *ids, uint32_t *out_n)
 {
     const uint32_t vocab = hf->model->arch.vocab;
     const json_t *v = dop_json_get(j, key);
@@ -29,16 +29,16 @@ read_ids(const dop_hf *hf, const dop_json *j, const char *key, uint32_t max, int
     return DOP_OK;
 }
 
-/* Reads ids from config.json; its outermost object takes precedence over text_config. */
+/* Reads token ids from config.json; the outermost object has precedence over text_config. */
 static dop_status
-config_ids(const dop_hf *hf, const char *key, uint32_t max, int64_t *ids, uint32_t *out_n)
+read_config_ids(const dop_hf *hf, const char *key, uint32_t max, int64_t *ids, uint32_t *out_n)
 {
-    return read_ids(hf, dop_json_has(&hf->top, key) ? &hf->top : &hf->cfg, key, max, ids, out_n);
+    return read_token_ids(hf, dop_json_has(&hf->top, key) ? &hf->top : &hf->cfg, key, max, ids, out_n);
 }
 
-/* Reads a limit of sampling (top_k and the like); -1 means no limit, as files of other programs have it. */
+/* Reads a sampling limit (top_k and others); -1, as in files of other programs, means no limit. */
 static dop_status
-limit_or(const dop_json *j, const char *key, double otherwise, double *out)
+read_limit_or(const dop_json *j, const char *key, double otherwise, double *out)
 {
     double d;
     const bool none = dop_json_number(dop_json_get(j, key), &d) && d == -1;
@@ -46,7 +46,7 @@ limit_or(const dop_json *j, const char *key, double otherwise, double *out)
     return none ? DOP_OK : dop_json_f64_or(j, key, 0, 1, otherwise, out);
 }
 
-/* transformers samples only when do_sample says so, and then with these defaults. */
+/* transformers samples only if do_sample is set, with these defaults. */
 static dop_status
 read_sampling(dop_hf *hf, const dop_json *gen)
 {
@@ -59,8 +59,8 @@ read_sampling(dop_hf *hf, const dop_json *gen)
     DOP_RETURN_IF_ERROR(dop_json_f64_or(gen, "temperature", 0, 100, 1, &m->temperature));
     if (!(json_is_integer(top_k) && json_integer_value(top_k) == -1))
         DOP_RETURN_IF_ERROR(dop_json_u32_or(gen, "top_k", 0, DOP_MAX_VOCAB, 50, &m->top_k));
-    DOP_RETURN_IF_ERROR(limit_or(gen, "top_p", 1, &m->top_p));
-    return limit_or(gen, "min_p", 0, &m->min_p);
+    DOP_RETURN_IF_ERROR(read_limit_or(gen, "top_p", 1, &m->top_p));
+    return read_limit_or(gen, "min_p", 0, &m->min_p);
 }
 
 static dop_status
@@ -71,18 +71,18 @@ read_generation(dop_hf *hf)
     dop_json gen;
     uint32_t n_bos = 0;
     int64_t bos = -1;
-    dop_status st = config_ids(hf, "eos_token_id", DOP_MAX_END_IDS, a->end_ids, &a->n_end_ids);
+    dop_status st = read_config_ids(hf, "eos_token_id", DOP_MAX_END_IDS, a->end_ids, &a->n_end_ids);
     if (st == DOP_OK)
-        st = config_ids(hf, "bos_token_id", 1, &bos, &n_bos);
+        st = read_config_ids(hf, "bos_token_id", 1, &bos, &n_bos);
     const char *path = dop_arena_printf(hf->arena, "%s/generation_config.json", hf->dir);
     if (st == DOP_OK && path && access(path, F_OK) == 0) {
         st = dop_json_decode_file(&(dop_json_how){.path = path}, hf->diag, &root);
         if (st == DOP_OK)
             st = dop_json_root(root, path, hf->diag, &gen);
         if (st == DOP_OK && dop_json_has(&gen, "eos_token_id"))
-            st = read_ids(hf, &gen, "eos_token_id", DOP_MAX_END_IDS, a->end_ids, &a->n_end_ids);
+            st = read_token_ids(hf, &gen, "eos_token_id", DOP_MAX_END_IDS, a->end_ids, &a->n_end_ids);
         if (st == DOP_OK && dop_json_has(&gen, "bos_token_id"))
-            st = read_ids(hf, &gen, "bos_token_id", 1, &bos, &n_bos);
+            st = read_token_ids(hf, &gen, "bos_token_id", 1, &bos, &n_bos);
         if (st == DOP_OK)
             st = read_sampling(hf, &gen);
     }

@@ -1,4 +1,4 @@
-/* The text side of a Hugging Face directory: end ids, sampling defaults, tokenizer, chat template. */
+/* Text facts of a Hugging Face directory: end ids, sampling defaults, tokenizer, chat template. */
 #ifndef DOPPLER_FRONTEND_HF_TEXT_H
 #define DOPPLER_FRONTEND_HF_TEXT_H
 

@@ -12,7 +12,7 @@ typedef struct reader {
     const dop_st_set *set;
     const dop_tower_kind *kind;
     const dop_projector_kind *row;
-    const char *tower, *after; /* prefixes of tensor names: of the tower, and of the projector */
+    const char *tower, *after; /* prefixes of the tensor names of tower and projector */
     dop_arena *arena;
     dop_diag *diag;
     dop_vision_model *m;
@@ -26,15 +26,15 @@ read_act(const reader *r, const dop_json *j, const char *key, dop_act_kind other
     const char *name = NULL;
     dop_status st = dop_json_str_or(j, key, NULL, &name);
     *out = otherwise;
-    if (st != DOP_OK || !name || (dop_act_by_name(name, out) && *out != DOP_ACT_XIELU)) /* that one has weights */
+    if (st != DOP_OK || !name ||
+        (dop_act_by_name(name, out) && *out != DOP_ACT_XIELU)) /* XIELU is not supported, because it has weights */
         return st;
     return DOP_FAIL_IN(r->diag, DOP_E_INPUT, j->path, "%s%s \"%.40s\" is not supported", j->where, key, name);
 }
 
-/* Reads the number of layers up to the one whose result becomes features, which layers see windows, and which layers' results
- * also become features. */
+/* Reads the layer whose result is used, the layers with windows, and the layers with additional features. */
 static dop_status
-read_layers(reader *r)
+read_hf_vision_layers(reader *r)
 {
     dop_vision *const v = &r->m->facts;
     const dop_json *const j = &r->vision;
@@ -43,7 +43,8 @@ read_layers(reader *r)
                                     DOP_VISION_MAX_LAYERS, r->kind->layers, &v->n_layers);
     if (st != DOP_OK)
         return st;
-    if (layer || r->row->layer) { /* -1: the last layer's result, -2 the one before; 0: the input of the first layer */
+    /* -1: the last layer's result, -2: the previous one's; 0: the input of the first layer */
+    if (layer || r->row->layer) {
         const json_int_t n = !layer ? r->row->layer : json_is_integer(layer) ? json_integer_value(layer) : INT32_MAX;
         const json_int_t of = n < 0 ? n + v->n_layers + 1 : n;
         if (of < 0 || of > v->n_layers)
@@ -71,7 +72,7 @@ read_layers(reader *r)
 }
 
 static dop_status
-read_merge(reader *r)
+read_vision_merge(reader *r)
 {
     dop_vision *const v = &r->m->facts;
     double ratio = 0;
@@ -90,12 +91,12 @@ error:
 }
 
 static bool
-image_merge(uint32_t merge)
+is_valid_merge(uint32_t merge)
 {
     return merge >= 1 && merge <= DOP_TOWER_MAX_MERGE;
 }
 
-/* Gemma 3: reads the number of features of a picture, which is a square, and computes `merge` from it. */
+/* Gemma 3: computes `merge` from the number of features of a picture, which is a square. */
 static dop_status
 read_pool(reader *r, uint32_t patch)
 {
@@ -105,7 +106,7 @@ read_pool(reader *r, uint32_t patch)
     if (st == DOP_OK)
         st = dop_json_u32_or(&r->vision, "image_size", 1, 1 << 15, 224, &image);
     const uint32_t edge = (uint32_t)lround(sqrt(tokens));
-    if (st == DOP_OK && (edge * edge != tokens || image / patch % edge != 0 || !image_merge(image / patch / edge)))
+    if (st == DOP_OK && (edge * edge != tokens || image / patch % edge != 0 || !is_valid_merge(image / patch / edge)))
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->config->path, "mm_tokens_per_image %u does not divide %u patches",
                            tokens, image / patch);
     v->merge = st == DOP_OK ? image / patch / edge : 1;
@@ -113,7 +114,7 @@ read_pool(reader *r, uint32_t patch)
 }
 
 static dop_status
-first_of(const dop_json *j, const char *key, uint32_t otherwise, uint32_t *out)
+read_first_number(const dop_json *j, const char *key, uint32_t otherwise, uint32_t *out)
 {
     const json_t *v = dop_json_get(j, key);
     if (!json_is_array(v))
@@ -125,8 +126,8 @@ first_of(const dop_json *j, const char *key, uint32_t otherwise, uint32_t *out)
     return DOP_OK;
 }
 
-/* Gemma 4: reads whether rows of a picture see one another, which they do in the larger models only, and the token whose per-layer inputs
- * they have. */
+/* Gemma 4: reads whether picture rows attend to each other (larger models only), and the token whose per-layer inputs they
+ * use. */
 static dop_status
 read_sight(reader *r, const dop_json *text)
 {
@@ -136,7 +137,7 @@ read_sight(reader *r, const dop_json *text)
 }
 
 static dop_status
-read_facts(reader *r)
+read_hf_vision_facts(reader *r)
 {
     dop_vision *const v = &r->m->facts;
     const dop_json *const j = &r->vision;
@@ -147,7 +148,7 @@ read_facts(reader *r)
     DOP_RETURN_IF_ERROR(dop_json_u32_or(j, dop_json_has(j, "num_heads") ? "num_heads" : "num_attention_heads", 1,
                                         1 << 10, r->kind->heads, &v->heads));
     DOP_RETURN_IF_ERROR(dop_json_u32_or(j, "head_dim", 1, 1 << 12, v->hidden / v->heads, &v->head_dim));
-    DOP_RETURN_IF_ERROR(first_of(j, "patch_size", r->kind->patch, &patch));
+    DOP_RETURN_IF_ERROR(read_first_number(j, "patch_size", r->kind->patch, &patch));
     DOP_RETURN_IF_ERROR(dop_json_u32_or(j, "temporal_patch_size", 1, 16, r->kind->frames, &frames));
     DOP_RETURN_IF_ERROR(dop_json_f64_or(j, dop_json_has(j, "rms_norm_eps") ? "rms_norm_eps" : "layer_norm_eps", 0, 1,
                                         r->kind->eps, &v->eps));
@@ -172,14 +173,14 @@ read_facts(reader *r)
     if (v->rope_theta > 0 && v->head_dim % 4 != 0)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, j->path, "heads of %u values cannot rotate by row and column",
                            v->head_dim);
-    DOP_RETURN_IF_ERROR(read_layers(r));
-    return r->row->pool && !r->row->root ? read_pool(r, patch) : read_merge(r);
+    DOP_RETURN_IF_ERROR(read_hf_vision_layers(r));
+    return r->row->pool && !r->row->root ? read_pool(r, patch) : read_vision_merge(r);
 }
 
 /* ---- weights -------------------------------------------------------------------------------------------------------- */
 
 static bool
-take(void *user, const char *name, dop_tower_tensor *out, dop_status *status)
+take_hf_vision_tensor(void *user, const char *name, dop_tower_tensor *out, dop_status *status)
 {
     const dop_st_tensor *t = dop_st_take(user, name);
     (void)status;
@@ -198,10 +199,9 @@ take(void *user, const char *name, dop_tower_tensor *out, dop_status *status)
     return true;
 }
 
-/* Fails for tensors of the vision part that nothing has read, except those after the layer whose result is used, and SigLIP's
- * pooling, which are for other uses of the tower. */
+/* Fails for unread tensors of the vision part, except layers after the used one, and SigLIP's pooling head. */
 static dop_status
-check_leftovers(const reader *r)
+check_hf_vision_leftovers(const reader *r)
 {
     const size_t n = strlen(r->tower), after = strlen(r->after);
     for (uint32_t i = 0; i < r->set->n; i++) {
@@ -220,9 +220,9 @@ check_leftovers(const reader *r)
     return DOP_OK;
 }
 
-/* The first prefix with which one of the names, separated by '|', is that of a tensor. */
+/* Returns the first prefix for which one of the names, separated by '|', is a tensor. */
 static const char *
-prefix_of(const reader *r, const char *const *prefixes, size_t n, const char *names)
+find_name_prefix(const reader *r, const char *const *prefixes, size_t n, const char *names)
 {
     char full[256];
     for (size_t i = 0; i < n; i++)
@@ -235,7 +235,7 @@ prefix_of(const reader *r, const char *const *prefixes, size_t n, const char *na
 }
 
 static dop_status
-read_weights(reader *r)
+read_hf_vision_weights(reader *r)
 {
     static const char *const before[] = {
         "vision_tower.",       "vision_tower.vision_model.",       "model.vision_tower.",
@@ -246,17 +246,17 @@ read_weights(reader *r)
                                          "model.embed_vision."};
     static const char patches[] = "embeddings.patch_embedding.weight|embeddings.patch_embeddings.projection.weight|"
                                   "patch_conv.weight|patch_embed.proj.weight|patch_embedder.input_proj.weight";
-    r->tower = prefix_of(r, before, sizeof before / sizeof *before, patches);
+    r->tower = find_name_prefix(r, before, sizeof before / sizeof *before, patches);
     if (!r->tower)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->set->path, "the tensors of the vision part are missing");
-    r->after = prefix_of(r, afters, sizeof afters / sizeof *afters,
-                         "linear_1.weight|proj.weight|mm_input_projection_weight|embedding_projection.weight");
+    r->after = find_name_prefix(r, afters, sizeof afters / sizeof *afters,
+                                "linear_1.weight|proj.weight|mm_input_projection_weight|embedding_projection.weight");
     if (!r->after)
         r->after = r->tower;
-    bool clipped = true; /* Gemma 4 says whether; other towers have no bounds */
+    bool clipped = true; /* stated by Gemma 4; other towers have no bounds */
     DOP_RETURN_IF_ERROR(dop_json_bool_or(&r->vision, "use_clipped_linears", !r->kind->halves, &clipped));
     const dop_tower_files files = {.user = (void *)(uintptr_t)r->set,
-                                   .take = take,
+                                   .take = take_hf_vision_tensor,
                                    .names = DOP_TOWER_HF,
                                    .tower = r->tower,
                                    .after = r->after,
@@ -271,7 +271,7 @@ read_weights(reader *r)
                                    .arena = r->arena,
                                    .diag = r->diag};
     DOP_RETURN_IF_ERROR(dop_tower_weights(&files, r->m));
-    return check_leftovers(r);
+    return check_hf_vision_leftovers(r);
 }
 
 dop_status
@@ -295,9 +295,9 @@ dop_hf_vision(const dop_json *config, const dop_st_set *set, dop_arena *arena, d
     if (!r.kind)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, config->path, "vision_config.model_type \"%.40s\" is not supported",
                            tower);
-    st = read_facts(&r);
+    st = read_hf_vision_facts(&r);
     if (st == DOP_OK)
-        st = read_weights(&r);
+        st = read_hf_vision_weights(&r);
     *out_present = st == DOP_OK;
     return st;
 }

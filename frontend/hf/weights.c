@@ -1,5 +1,5 @@
-/* Tensors of a Hugging Face directory to canonical weights: names by the family's table, fused tensors as row ranges, Conv1D
- * tensors by strides, experts as one tensor or a tensor each.  Matrices are not copied; some vectors are. */
+/* Converts tensors of a Hugging Face directory to canonical weights: names from the family's table, fused tensors as row ranges,
+ * Conv1D tensors by strides, experts as one tensor or one each. Matrices are not copied; some vectors are. */
 #include "frontend/hf/weights.h"
 #include "frontend/facts/leftovers.h"
 #include "frontend/facts/names.h"
@@ -24,15 +24,15 @@ typedef struct filler {
     dop_hf *hf;
     dop_st_set set;
     const char *prefix;     /* prefix of all tensor names except lm_head's */
-    const dop_layer *layer; /* layer of the current weight; NULL: the weight belongs to no layer */
-    uint32_t apart; /* the layer that drafts lies apart from the other layers, in so many blocks; 0: it does not */
-    /* Of a drafter: what names of tensors outside of its layer begin with, and those in it; NULL: it is none. */
+    const dop_layer *layer; /* layer of the current weight; NULL: outside of the layers */
+    uint32_t apart;         /* number of separate blocks that hold the drafting layer; 0: it follows the other layers */
+    /* Drafter: prefixes of tensor names outside and inside of its layer; NULL: not a drafter. */
     const char *root, *inside;
 } filler;
 
-/* Does the checkpoint have a tensor, or those that a quantizer made of it? */
+/* True if the checkpoint has a tensor, or its quantized form. */
 static bool
-has_tensor(void *user, const char *name)
+has_hf_tensor(void *user, const char *name)
 {
     const filler *f = user;
     const size_t n = strlen(name);
@@ -42,9 +42,9 @@ has_tensor(void *user, const char *name)
            (f->hf->quant.used && n > 7 && strcmp(name + n - 7, ".weight") == 0 && dop_st_find(&f->set, words));
 }
 
-/* Copies the values of a vector that lie in several blocks of a tensor. */
+/* Copies the values of a vector that are in several blocks of a tensor. */
 static dop_status
-collect(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weight *w)
+collect_vector_blocks(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weight *w)
 {
     const size_t value = dop_type_of(dop_hf_type(t))->bytes;
     uint8_t *copy = dop_arena_alloc(f->hf->arena, w->cols * value);
@@ -58,10 +58,9 @@ collect(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weigh
     return DOP_OK;
 }
 
-/* Copies and transposes the taps of a convolution, from [channels, taps] to [taps, channels], times the multiplier of the values
- * that a tap applies to. */
+/* Copies and transposes convolution taps from [channels, taps] to [taps, channels], times the factor of the channel's values. */
 static dop_status
-turn(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weight *w)
+transpose_taps(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weight *w)
 {
     const dop_recurrent *s = f->layer ? dop_layer_recurrent(f->layer) : NULL;
     const uint32_t channels = rows->block, taps = rows->block_step, values = s ? s->n_heads * s->head_dim : 0;
@@ -84,12 +83,12 @@ turn(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weight *
     return DOP_OK;
 }
 
-/* Checks the shape of a tensor of which w is `rows`; the axis of experts comes first. */
+/* Checks the shape of a tensor whose `rows` are w; the experts' axis is first. */
 static dop_status
-check_shape(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *rows, const dop_weight *w)
+check_hf_shape(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *rows, const dop_weight *w)
 {
     const uint64_t taps[] = {rows->block, 1, rows->block_step};
-    const bool one = t->rank == 0 && w->rank == 1 && rows->total == 1; /* a value of shape [] */
+    const bool one = t->rank == 0 && w->rank == 1 && rows->total == 1; /* a scalar, of shape [] */
     const uint64_t single[] = {1, rows->total}, headed[] = {rows->row ? rows->total / rows->row : 1, rows->row};
     const uint64_t vector[] = {rows->total}, matrix[] = {w->experts, rows->total, w->cols},
                    turned[] = {w->experts, w->cols, rows->total};
@@ -108,7 +107,7 @@ check_shape(const filler *f, const dop_st_tensor *t, bool transposed, const dop_
     }
     if (rows->row && t->rank == 2)
         return dop_st_check_shape(t, 2, headed, f->hf->diag);
-    if (rows->each) { /* the matrices of all experts lie below each other in one matrix */
+    if (rows->each) { /* the matrices of all experts are stacked in one matrix */
         const uint64_t inner = transposed ? w->rows : w->cols, below[] = {w->experts * rows->each / inner, inner};
         return dop_st_check_shape(t, 2, below, f->hf->diag);
     }
@@ -121,18 +120,18 @@ check_shape(const filler *f, const dop_st_tensor *t, bool transposed, const dop_
     return dop_st_check_shape(t, w->rank, (transposed ? turned : matrix) + 3 - w->rank, f->hf->diag);
 }
 
-/* Sets data and strides of w, which is `rows` of the floats in t (rank 1: values; rank 3: rows of each expert). */
+/* Sets data and strides of w to `rows` of the floats in t (rank 1: values; rank 3: rows of each expert). */
 static dop_status
-place(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *rows, dop_weight *w)
+place_tensor_rows(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *rows, dop_weight *w)
 {
     dop_diag *diag = f->hf->diag;
-    dop_status st = check_shape(f, t, transposed, rows, w);
+    dop_status st = check_hf_shape(f, t, transposed, rows, w);
     if (st != DOP_OK)
         return st;
     if (dop_hf_block_type(t) != DOP_TYPE_none && w->rank == 2 && !transposed && !rows->turned) {
         w->type = dop_hf_block_type(t);
         w->source = t->name;
-        (void)dop_type_row_bytes(w->type, w->cols, &w->row_stride); /* the tensor has these bytes */
+        (void)dop_type_row_bytes(w->type, w->cols, &w->row_stride); /* cannot overflow: the tensor has these bytes */
         w->data = t->data + rows->start * w->row_stride;
         w->block_rows = rows->block;
         w->block_stride = rows->block_step * w->row_stride;
@@ -151,9 +150,9 @@ place(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *
         w->row_stride = w->cols * value;
     }
     if (rows->turned)
-        return turn(f, t, rows, w);
+        return transpose_taps(f, t, rows, w);
     if (w->rank == 1 && rows->block)
-        return collect(f, t, rows, w);
+        return collect_vector_blocks(f, t, rows, w);
     w->expert_stride = w->rank == 3 ? (rows->each ? rows->each : rows->total * w->cols) * value : 0;
     w->block_rows = rows->block;
     w->block_stride = rows->block_step * w->row_stride;
@@ -161,7 +160,7 @@ place(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *
     return DOP_OK;
 }
 
-/* Cuts "weight" off "model.layers.0.mlp.up_proj.weight", which leaves the beginning of the names of a quantized matrix's tensors. */
+/* Cuts "weight" off "model.layers.0.mlp.up_proj.weight", which leaves the prefix of a quantized matrix's tensors. */
 static bool
 cut_weight(char *name)
 {
@@ -172,7 +171,8 @@ cut_weight(char *name)
     return ends;
 }
 
-/* Makes w, a matrix with a row for each expert, from a tensor with a vector for each expert, of which it has the values `rows`. */
+/* Builds w, a matrix with a row per expert, from a tensor with a vector per expert. Uses the values `rows` of each
+ * vector. */
 static dop_status
 place_vectors(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weight *w)
 {
@@ -186,13 +186,14 @@ place_vectors(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop
     w->type = dop_hf_type(t);
     w->source = t->name;
     w->row_stride = rows->total * value;
-    w->col_stride = rows->block ? rows->block_step * value : 0; /* each block is a single value */
+    /* each block is a single value, so blocks are a column stride */
+    w->col_stride = rows->block ? rows->block_step * value : 0;
     w->data = t->data + rows->start * value;
     return DOP_OK;
 }
 
-/* Is a tensor with the matrices of all experts stored [experts, inputs, outputs], by its shape?  Some checkpoints have the one order and
- * some the other.  False where both would fit. */
+/* True if the shape of an expert tensor is [experts, inputs, outputs] instead of [experts, outputs, inputs]; checkpoints have
+ * either. False if both would fit. */
 static bool
 is_transposed(const dop_st_tensor *t, const dop_rows *rows, const dop_weight *w)
 {
@@ -200,9 +201,9 @@ is_transposed(const dop_st_tensor *t, const dop_rows *rows, const dop_weight *w)
            t->shape[2] == rows->total && rows->total != w->cols;
 }
 
-/* Makes w from the tensor `name`, or from the tensors that a quantizer made of it. */
+/* Builds w from the tensor `name`, or from its quantized form. */
 static dop_status
-take(filler *f, char *name, const dop_tensor_name *n, const dop_rows *rows, dop_weight *w)
+take_hf_weight(filler *f, char *name, const dop_tensor_name *n, const dop_rows *rows, dop_weight *w)
 {
     dop_hf *hf = f->hf;
     if (w->rank == 2 && !n->transposed && !rows->each && dop_hf_has_flat(hf, &f->set, name) && cut_weight(name))
@@ -212,8 +213,9 @@ take(filler *f, char *name, const dop_tensor_name *n, const dop_rows *rows, dop_
     if (w->rank == 3 && !n->transposed && !rows->each && !rows->flat && dop_hf_has_expert_codes(&f->set, name))
         return dop_hf_expert_codes(hf, &f->set, name, rows, w);
     const dop_st_tensor *t = dop_st_take(&f->set, name);
-    if (t) /* quantizers leave some matrices as they are */
-        return place(f, t, n->transposed || (hf->family->experts_either && is_transposed(t, rows, w)), rows, w);
+    if (t) /* quantizers leave some matrices unquantized */
+        return place_tensor_rows(f, t, n->transposed || (hf->family->experts_either && is_transposed(t, rows, w)), rows,
+                                 w);
     if (hf->quant.mxfp4 && w->rank == 3)
         return dop_hf_mxfp4_weight(hf, &f->set, name, rows, w);
     if (hf->quant.used && w->rank == 2 && !rows->block && cut_weight(name))
@@ -221,10 +223,9 @@ take(filler *f, char *name, const dop_tensor_name *n, const dop_rows *rows, dop_
     return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
 }
 
-/* Makes the rows of w from `own` on, of which the first `own` are set.  Their tensors are named by the rows of the family's table
- * after n that have n's role. */
+/* Fills the rows of w after the first `own`, from the tensors of the table rows after n with n's role. */
 static dop_status
-take_below(filler *f, const dop_tensor_name *n, const dop_weight_need *need, uint32_t own, dop_weight *w)
+take_hf_below(filler *f, const dop_tensor_name *n, const dop_weight_need *need, uint32_t own, dop_weight *w)
 {
     dop_hf *hf = f->hf;
     dop_weight *above = w;
@@ -238,7 +239,7 @@ take_below(filler *f, const dop_tensor_name *n, const dop_weight_need *need, uin
             return DOP_FAIL_IN(hf->diag, DOP_E_INTERNAL, hf->path, "weight %s cannot be made of parts", need->name);
         dop_hf_full_name(f->prefix, hf->family->layer_prefix, need, n[1].source, name, sizeof name);
         *below = (dop_weight){.name = need->name, .rank = 2, .rows = above->rows - own, .cols = need->cols};
-        DOP_RETURN_IF_ERROR(take(f, name, &n[1], &rows, below));
+        DOP_RETURN_IF_ERROR(take_hf_weight(f, name, &n[1], &rows, below));
         above->own_rows = own;
         above->below = below;
         above = below;
@@ -258,11 +259,11 @@ take_floats(const filler *f, const char *name, uint32_t n, float *out)
     return DOP_OK;
 }
 
-/* Makes w, a vector, from tensors with the values of one head each; the * in `pattern` stands for the head's number. */
+/* Builds w, a vector, from one tensor per head; the * in `pattern` is the head's number. */
 static dop_status
-take_heads(filler *f, const char *pattern, dop_weight *w)
+take_head_vectors(filler *f, const char *pattern, dop_weight *w)
 {
-    const bool streams = f->layer && f->layer->eagle.vocab; /* a drafter's, in place of heads */
+    const bool streams = f->layer && f->layer->eagle.vocab; /* a drafter's streams instead of heads */
     const uint32_t n = streams                                     ? f->hf->model->arch.hidden
                        : f->layer && dop_layer_attention(f->layer) ? dop_layer_attention(f->layer)->head_dim
                                                                    : 0;
@@ -283,8 +284,7 @@ take_heads(filler *f, const char *pattern, dop_weight *w)
     return DOP_OK;
 }
 
-/* DOP_PART_PAIRED: makes w, which has all value heads, a matrix with heads i and i + half below each other for each i, all of it
- * twice. */
+/* DOP_PART_PAIRED: reorders w, which has all value heads, to heads i and i + half for each i, and stores the result twice. */
 static dop_status
 pair_heads(const filler *f, const dop_attention *t, dop_weight *w)
 {
@@ -306,9 +306,9 @@ pair_heads(const filler *f, const dop_attention *t, dop_weight *w)
     return DOP_OK;
 }
 
-/* DOP_PART_FOURFOLD: makes w, whose tensor has a quarter of its rows or values, have each of them four times. */
+/* DOP_PART_FOURFOLD: repeats each row or value of w four times. */
 static dop_status
-fourfold(const filler *f, dop_weight *w)
+repeat_fourfold(const filler *f, dop_weight *w)
 {
     if (w->rank == 2) {
         w->block_rows = 4;
@@ -327,7 +327,7 @@ fourfold(const filler *f, dop_weight *w)
     return DOP_OK;
 }
 
-/* DiffLlamaAttention: makes w, the factor lambda: exp(q1 . k1) - exp(q2 . k2) plus the part that is not learned. */
+/* DiffLlamaAttention: computes w, the factor lambda: exp(q1 . k1) - exp(q2 . k2) plus a constant. */
 static dop_status
 take_lambda(filler *f, const char *name, int32_t layer, dop_weight *w)
 {
@@ -356,7 +356,7 @@ take_lambda(filler *f, const char *name, int32_t layer, dop_weight *w)
     return DOP_OK;
 }
 
-/* Makes w, the taps of one convolution, from several tensors with a group of channels each. */
+/* Builds w, the taps of a convolution, from several tensors with a group of channels each. */
 static dop_status
 take_taps(filler *f, const dop_tensor_name *n, const dop_weight_need *need, const dop_rows *rows, dop_weight *w)
 {
@@ -389,24 +389,24 @@ take_taps(filler *f, const dop_tensor_name *n, const dop_weight_need *need, cons
         return DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, f->set.path, "weight %s: %llu channels, expected %u", need->name,
                            (unsigned long long)done, rows->block);
     const dop_st_tensor whole = {.dtype = "F32", .data = (const uint8_t *)all};
-    return turn(f, &whole, rows, w);
+    return transpose_taps(f, &whole, rows, w);
 }
 
-/* The whole name of a tensor of the layer that drafts, where it lies apart.  Of two blocks, the second has the feed-forward part, whose
- * norm has the name of the first one's. */
+/* Writes the full name of a drafting layer's tensor that is stored separately. If there are two blocks, the second has the
+ * feed-forward part, whose norm has the same name as the first block's. */
 static void
 name_apart(filler *f, const dop_weight_need *need, const char *source, char *out, size_t size)
 {
     const bool whole = strncmp(source, "mtp.", strlen("mtp.")) == 0;
     snprintf(out, size, "%s%s", whole ? "" : "mtp.layers.0.", source);
-    if (!whole && f->apart > 1 && (need->role == DOP_W_ffn_norm || !has_tensor(f, out)))
+    if (!whole && f->apart > 1 && (need->role == DOP_W_ffn_norm || !has_hf_tensor(f, out)))
         snprintf(out, size, "mtp.layers.1.%s", source);
 }
 
-/* The whole name of a tensor.  Zamba 2: a # in it stands for dop_side.index, and a shared block's tensor that is not in this layer is
- * that of the first layer with the block. */
+/* Writes the full name of a tensor. Zamba 2: # stands for dop_side.index, and a shared block's tensors are in the first layer
+ * with the block. */
 static void
-full_name(filler *f, const dop_weight_need *need, const char *source, char *out, size_t size)
+write_full_tensor_name(filler *f, const dop_weight_need *need, const char *source, char *out, size_t size)
 {
     static const char shared[] = "shared_transformer.";
     const dop_family *family = f->hf->family;
@@ -435,17 +435,17 @@ full_name(filler *f, const dop_weight_need *need, const char *source, char *out,
     dop_hf_full_name(f->prefix, family->layer_prefix, need, source, out, size);
     if (!y || !y->side.width || strncmp(source, shared, strlen(shared)) != 0)
         return;
-    for (at.layer = 0; at.layer < need->layer && !has_tensor(f, out); at.layer++)
+    for (at.layer = 0; at.layer < need->layer && !has_hf_tensor(f, out); at.layer++)
         if (a->layers[at.layer].side.width && a->layers[at.layer].side.block == y->side.block)
             dop_hf_full_name(f->prefix, family->layer_prefix, &at, source, out, size);
-    if (!has_tensor(f, out))
+    if (!has_hf_tensor(f, out))
         dop_hf_full_name(f->prefix, family->layer_prefix, need, source, out, size);
 }
 
-/* The row of the family's tables that names a weight's tensor: the first whose tensor the checkpoint has.  Of consecutive rows
- * with one role, which name parts of one matrix, it is the first. */
+/* Returns the table row that names a weight's tensor: the first whose tensor is in the checkpoint. For consecutive rows of one
+ * role (parts of a matrix) this is the first part. */
 static const dop_tensor_name *
-name_of(filler *f, const dop_weight_need *need)
+find_hf_name(filler *f, const dop_weight_need *need)
 {
     const dop_family *a = f->hf->family;
     const dop_tensor_name *lists[] = {a->more_names, a->names, dop_hf_names_draft}, *first = NULL;
@@ -454,36 +454,36 @@ name_of(filler *f, const dop_weight_need *need)
         for (const dop_tensor_name *n = lists[k]; n && n->role != DOP_W_none; n++) {
             if (n->role != need->role || (n != lists[k] && n[-1].role == n->role))
                 continue;
-            full_name(f, need, n->source, pattern, sizeof pattern);
+            write_full_tensor_name(f, need, n->source, pattern, sizeof pattern);
             dop_expert_name(pattern, 0, name, sizeof name);
             const dop_st_tensor *t = k && dop_means_other(a->more_names, n) ? dop_st_find(&f->set, name) : NULL;
-            if (has_tensor(f, name) && !(t && f->set.taken[t - f->set.tensors]))
+            if (has_hf_tensor(f, name) && !(t && f->set.taken[t - f->set.tensors]))
                 return n;
             first = first ? first : n;
         }
     return first;
 }
 
-/* Makes the product of a reranker that answers in words from the two rows of the output matrix (or of the embedding that serves as
- * one) which belong to its answers. */
+/* Builds the dense layer of a reranker that answers in words, from the two rows of the output matrix (or tied embedding) of its
+ * answers. */
 static dop_status
 fill_answers(filler *f, const dop_weight_need *need)
 {
     dop_hf *hf = f->hf;
     const uint32_t *id = hf->answers, first = id[0] < id[1] ? id[0] : id[1];
     const dop_weight_need head = {.role = DOP_W_lm_head, .layer = -1}, embed = {.role = DOP_W_embed, .layer = -1};
-    const dop_tensor_name *n = name_of(f, &head);
+    const dop_tensor_name *n = find_hf_name(f, &head);
     const dop_rows rows = {
         .total = hf->model->arch.vocab, .start = first, .block = 1, .block_step = id[0] + id[1] - 2 * first};
     dop_weight w = {.name = need->name, .rank = 2, .rows = 2, .cols = need->cols};
     char name[256] = "";
     if (n)
-        full_name(f, &head, n->source, name, sizeof name);
-    if (!n || !has_tensor(f, name)) {
-        n = name_of(f, &embed);
-        full_name(f, &embed, n->source, name, sizeof name);
+        write_full_tensor_name(f, &head, n->source, name, sizeof name);
+    if (!n || !has_hf_tensor(f, name)) {
+        n = find_hf_name(f, &embed);
+        write_full_tensor_name(f, &embed, n->source, name, sizeof name);
     }
-    dop_status st = take(f, name, n, &rows, &w);
+    dop_status st = take_hf_weight(f, name, n, &rows, &w);
     if (st != DOP_OK)
         return st;
     if (w.parts || dop_type_of(w.type)->block != 1)
@@ -500,7 +500,7 @@ fill_answers(filler *f, const dop_weight_need *need)
     return dop_weights_add(&hf->model->weights, &w, hf->arena, hf->diag);
 }
 
-/* Fills in a weight of a product after the last norm, from a module's own file, or from the model's files. */
+/* Fills a weight of a dense layer after the final norm, from a module's own file or from the model's files. */
 static dop_status
 fill_dense(filler *f, const dop_weight_need *need, const char *source, uint32_t dense)
 {
@@ -517,7 +517,7 @@ fill_dense(filler *f, const dop_weight_need *need, const char *source, uint32_t 
     if (!hf->dense_dirs[dense]) {
         char own[256];
         snprintf(own, sizeof own, "%s%s", f->prefix, source); /* BERT's pooler is a part of the model */
-        return take(f, has_tensor(f, own) ? own : name, &plain, &rows, &w) == DOP_OK
+        return take_hf_weight(f, has_hf_tensor(f, own) ? own : name, &plain, &rows, &w) == DOP_OK
                    ? dop_weights_add(all, &w, hf->arena, hf->diag)
                    : DOP_E_INPUT;
     }
@@ -526,12 +526,12 @@ fill_dense(filler *f, const dop_weight_need *need, const char *source, uint32_t 
     uint32_t n_maps = 0;
     DOP_RETURN_IF_ERROR(dop_st_open_dir(hf->dense_dirs[dense], hf->arena, hf->diag, &other.set, &maps, &n_maps));
     DOP_RETURN_IF_ERROR(dop_weights_keep(all, maps, n_maps, hf->diag));
-    DOP_RETURN_IF_ERROR(take(&other, name, &plain, &rows, &w));
+    DOP_RETURN_IF_ERROR(take_hf_weight(&other, name, &plain, &rows, &w));
     return dop_weights_add(all, &w, hf->arena, hf->diag);
 }
 
 static dop_status
-fill(void *user, const dop_weight_need *need)
+fill_hf_weight(void *user, const dop_weight_need *need)
 {
     filler *f = user;
     dop_hf *hf = f->hf;
@@ -539,23 +539,22 @@ fill(void *user, const dop_weight_need *need)
     const char *of_dense = dop_hf_dense_name(hf, need->role, &dense);
     if (of_dense)
         return fill_dense(f, need, of_dense, dense);
-    const dop_tensor_name *n = name_of(f, need);
+    const dop_tensor_name *n = find_hf_name(f, need);
     if (!n)
         return DOP_FAIL_IN(hf->diag, DOP_E_INTERNAL, hf->path, "no tensor name for %s in family %s",
                            dop_role_name(need->role), hf->family->name);
     char name[256], one[272];
-    full_name(f, need, n->source, name, sizeof name);
+    write_full_tensor_name(f, need, n->source, name, sizeof name);
     dop_weight *each = NULL, w = {.name = need->name,
                                   .rank = need->rank,
                                   .experts = need->experts,
                                   .rows = need->rows,
                                   .cols = need->cols};
-    const uint32_t own =
-        need->rank == 1 || need->vectors ? need->cols : need->rows; /* size along the axis that fusing concatenates */
+    const uint32_t own = need->rank == 1 || need->vectors ? need->cols : need->rows; /* size along the fused axis */
     f->layer = need->layer >= 0 ? &hf->model->arch.layers[need->layer] : NULL;
     const dop_rows rows = dop_part_rows(f->layer, n->part, own);
     const bool heads = need->rank == 1 && strchr(name, '*');
-    dop_status st = heads ? take_heads(f, name, &w) : dop_expert_list(need, name, hf->arena, hf->diag, &each);
+    dop_status st = heads ? take_head_vectors(f, name, &w) : dop_expert_list(need, name, hf->arena, hf->diag, &each);
     if (heads) { /* done */
     } else if (need->role == DOP_W_draft_ids) {
         st = dop_hf_eagle_list(hf, &f->set, name, &w);
@@ -568,17 +567,17 @@ fill(void *user, const dop_weight_need *need)
         st = t ? place_vectors(f, t, &rows, &w)
                : DOP_FAIL_IN(hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
     } else if (st == DOP_OK && !each) {
-        st = take(f, name, n, &rows, &w);
+        st = take_hf_weight(f, name, n, &rows, &w);
         if (st == DOP_OK && n->part == DOP_PART_FOURFOLD)
-            st = fourfold(f, &w);
+            st = repeat_fourfold(f, &w);
         else if (st == DOP_OK && n->part == DOP_PART_PAIRED && f->layer)
             st = pair_heads(f, dop_layer_attention(f->layer), &w);
         else if (st == DOP_OK)
-            st = take_below(f, n, need, rows.own, &w);
+            st = take_hf_below(f, n, need, rows.own, &w);
     }
     for (uint32_t e = 0; each && e < need->experts && st == DOP_OK; e++) {
         dop_expert_name(name, e, one, sizeof one);
-        st = take(f, one, n, &rows, &each[e]);
+        st = take_hf_weight(f, one, n, &rows, &each[e]);
     }
     if (st == DOP_OK && each) {
         w.each = each;
@@ -588,8 +587,8 @@ fill(void *user, const dop_weight_need *need)
     return st == DOP_OK ? dop_weights_add(&hf->model->weights, &w, hf->arena, hf->diag) : st;
 }
 
-/* Gemma multiplies embeddings by the root of their width (modeling_gemma3.py, Gemma3TextScaledWordEmbedding), which is rounded only
- * where the embedding is computed in fewer bits; here it is in f32, as in GGUF files. */
+/* Gemma multiplies embeddings by sqrt of their width (modeling_gemma3.py, Gemma3TextScaledWordEmbedding). The factor is rounded
+ * only if the embedding is computed in fewer bits; here it is f32, as in GGUF files. */
 static void
 scale_embedding(const dop_hf *hf, const char *name, uint32_t width, double *out)
 {
@@ -597,9 +596,9 @@ scale_embedding(const dop_hf *hf, const char *name, uint32_t width, double *out)
         *out = (double)sqrtf((float)width);
 }
 
-/* Is it a bias of zeros?  Quantizers write one for every matrix, whether the model has a bias or not. */
+/* True for a bias of zeros. Quantizers write one for every matrix, even if the model has no bias. */
 static bool
-zero_bias(const dop_hf *hf, const dop_st_tensor *t)
+is_zero_bias(const dop_hf *hf, const dop_st_tensor *t)
 {
     const size_t n = strlen(t->name);
     if (!hf->quant.used || t->rank != 1 || n < 5 || strcmp(t->name + n - 5, ".bias") != 0)
@@ -611,7 +610,7 @@ zero_bias(const dop_hf *hf, const dop_st_tensor *t)
 }
 
 static dop_status
-leftovers(const filler *f)
+check_hf_leftovers(const filler *f)
 {
     dop_hf *hf = f->hf;
     dop_leftovers l = {.model = hf->model,
@@ -626,7 +625,7 @@ leftovers(const filler *f)
         const dop_st_tensor *t = &f->set.tensors[i];
         if (f->set.taken[i])
             continue;
-        if (zero_bias(hf, t))
+        if (is_zero_bias(hf, t))
             l.excused[DOP_EXCUSE_ZERO_BIAS]++;
         else
             DOP_RETURN_IF_ERROR(dop_leftovers_add(&l, t->name, t->rank, t->file));
@@ -634,9 +633,9 @@ leftovers(const filler *f)
     return dop_leftovers_finish(&l);
 }
 
-/* Reads how pictures are prepared.  Without it a plan has the vision part, and cannot be given files. */
+/* Reads the image preprocessing. Without it, the plan has a vision part but does not accept picture files. */
 static dop_status
-read_processor(filler *f)
+keep_image_processor(filler *f)
 {
     dop_hf *hf = f->hf;
     dop_checkpoint *m = hf->model;
@@ -655,8 +654,7 @@ read_processor(filler *f)
     return dop_image_processor_keep(m, &p, hf->diag);
 }
 
-/* Reads the vision part, where the checkpoint has one that is supported and complete; else the plan is for text only, and a note says
- * why. */
+/* Reads the vision part if it is supported and complete; otherwise the plan is for text only, and a note gives the reason. */
 static dop_status
 read_vision(filler *f)
 {
@@ -679,10 +677,10 @@ read_vision(filler *f)
     if (st != DOP_OK || !present)
         return st != DOP_OK ? DOP_FAIL(hf->diag, st, "%s", why.message) : DOP_OK;
     st = dop_checkpoint_tower(m, &v, hf->diag);
-    return st == DOP_OK ? read_processor(f) : st;
+    return st == DOP_OK ? keep_image_processor(f) : st;
 }
 
-/* Reads the encoder that the layers attend to. */
+/* Reads the encoder for cross-attention. */
 static dop_status
 read_audio(filler *f)
 {
@@ -695,7 +693,7 @@ read_audio(filler *f)
     return dop_checkpoint_tower(m, &v, f->hf->diag);
 }
 
-/* Has the checkpoint an output matrix? */
+/* True if the checkpoint has an output matrix. */
 static bool
 has_head(filler *f)
 {
@@ -703,11 +701,11 @@ has_head(filler *f)
     const dop_weight_need need = {.role = DOP_W_lm_head, .layer = -1};
     char name[256];
     dop_hf_full_name(f->prefix, f->hf->family->layer_prefix, &need, head ? head->source : "", name, sizeof name);
-    return has_tensor(f, name);
+    return has_hf_tensor(f, name);
 }
 
-/* Models of several parts state twice whether the output matrix is the embedding, and the outer statement, which is the one that
- * counts, may differ: then a checkpoint without output matrix settles it. */
+/* Multimodal models state twice whether embedding and output matrix are tied. The outer field has precedence; if they differ, a
+ * missing output matrix means tied. */
 static dop_status
 settle_tied(filler *f)
 {
@@ -719,9 +717,9 @@ settle_tied(filler *f)
     return DOP_OK;
 }
 
-/* A model without output matrix computes hidden states; the embedding is then taken for the matrix, as if the two were tied. */
+/* A model without output matrix returns hidden states; it is treated as tied. */
 static dop_status
-do_without_head(filler *f)
+use_embedding_as_head(filler *f)
 {
     char note[256];
     if (has_head(f))
@@ -733,7 +731,8 @@ do_without_head(filler *f)
     return dop_checkpoint_note(f->hf->model, note, f->hf->diag);
 }
 
-/* Finds the layer that drafts, by its first product.  Nemotron-H: attention and a feed-forward part, which are a block each. */
+/* Finds the drafting layer by its first product. Nemotron-H stores it as two blocks: attention and a feed-forward
+ * part. */
 static void
 find_drafting(filler *f)
 {
@@ -741,13 +740,13 @@ find_drafting(filler *f)
     const dop_weight_need need = {.role = DOP_W_draft_in, .layer = (int32_t)a->n_layers};
     const dop_hf_recurrent *r = f->hf->family->recurrent;
     char name[256];
-    if (has_tensor(f, "mtp.fc.weight"))
+    if (has_hf_tensor(f, "mtp.fc.weight"))
         f->apart = 1;
-    else if (r && r->blocks && has_tensor(f, "mtp.layers.0.mixer.q_proj.weight") &&
-             has_tensor(f, "mtp.layers.1.norm.weight") && !has_tensor(f, "mtp.layers.2.norm.weight"))
+    else if (r && r->blocks && has_hf_tensor(f, "mtp.layers.0.mixer.q_proj.weight") &&
+             has_hf_tensor(f, "mtp.layers.1.norm.weight") && !has_hf_tensor(f, "mtp.layers.2.norm.weight"))
         f->apart = 2;
-    full_name(f, &need, f->apart == 1 ? "mtp.fc.weight" : "eh_proj.weight", name, sizeof name);
-    a->drafts = has_tensor(f, name) && dop_arch_draft_layer(a);
+    write_full_tensor_name(f, &need, f->apart == 1 ? "mtp.fc.weight" : "eh_proj.weight", name, sizeof name);
+    a->drafts = has_hf_tensor(f, name) && dop_arch_draft_layer(a);
     a->drafts_normed = a->drafts && f->apart;
 }
 
@@ -765,14 +764,14 @@ dop_hf_weights(dop_hf *hf)
     if (st != DOP_OK)
         return st;
     const dop_tensor_name *embed = dop_find_tensor_name(hf->family->more_names, hf->family->names, DOP_W_embed);
-    f.prefix = dop_hf_prefix(has_tensor, &f, embed ? embed->source : "", hf->family->prefix);
-    st = hf->headless && !hf->model->arch.encoder.used ? do_without_head(&f) : settle_tied(&f);
+    f.prefix = dop_hf_prefix(has_hf_tensor, &f, embed ? embed->source : "", hf->family->prefix);
+    st = hf->headless && !hf->model->arch.encoder.used ? use_embedding_as_head(&f) : settle_tied(&f);
     if (hf->family->flags & DOP_FAM_EAGLE)
         dop_hf_eagle_tensors(hf, &f.set, &f.root, &f.inside);
     else if (st == DOP_OK && !hf->headless && !hf->classes && !dop_arch_is_drafter(&hf->model->arch))
         find_drafting(&f);
     if (st == DOP_OK)
-        st = dop_arch_each_weight(&hf->model->arch, fill, &f);
+        st = dop_arch_each_weight(&hf->model->arch, fill_hf_weight, &f);
     if (st == DOP_OK)
         st = dop_weights_seal(w, hf->diag);
     if (st == DOP_OK)
@@ -780,7 +779,7 @@ dop_hf_weights(dop_hf *hf)
     if (st == DOP_OK)
         st = hf->model->arch.cross.rows ? read_audio(&f) : read_vision(&f);
     if (st == DOP_OK)
-        st = leftovers(&f);
+        st = check_hf_leftovers(&f);
     if (st == DOP_OK)
         scale_embedding(hf, "embed", hf->model->arch.hidden, &hf->model->arch.embed_scale);
     if (st == DOP_OK)

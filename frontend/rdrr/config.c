@@ -1,4 +1,4 @@
-/* The model part of manifest.json to facts.  A field that is null, or that an older manifest lacks, means "none"; for a
+/* Converts the model part of manifest.json to facts. A field that is null or missing (older manifests) means "none"; for a
  * multiplier, 1. */
 #include "frontend/rdrr/config.h"
 #include "base/words.h"
@@ -51,9 +51,9 @@ has_layer(const dop_rdrr_sections *s, const char *type)
     return found;
 }
 
-/* The family that the Hugging Face importer reads; NULL: none. */
+/* Returns the family that the Hugging Face importer reads; NULL: none. */
 static const char *
-family_of(const dop_rdrr *r, const dop_rdrr_sections *s)
+get_rdrr_family(const dop_rdrr *r, const dop_rdrr_sections *s)
 {
     const char *type = json_string_value(dop_json_get(&r->top, "modelType"));
     return type && strcmp(type, "gemma4") == 0 ? "gemma4"
@@ -63,15 +63,14 @@ family_of(const dop_rdrr *r, const dop_rdrr_sections *s)
 }
 
 static dop_status
-unsupported(const dop_json *j, const char *key, const char *what)
+fail_unsupported_field(const dop_json *j, const char *key, const char *what)
 {
     return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%s%s: %s is not supported", j->where, key, what);
 }
 
-/* Refuses members that are not known, and fields that ask for something that is not supported, when they are set (not null, not false,
- * not 0). */
+/* Fails for unknown members, and for fields that request an unsupported feature, if they are set (not null, false or 0). */
 static dop_status
-refuse(dop_rdrr *r, const dop_rdrr_sections *s)
+refuse_rdrr_fields(dop_rdrr *r, const dop_rdrr_sections *s)
 {
     const struct {
         const dop_json *j;
@@ -96,7 +95,7 @@ refuse(dop_rdrr *r, const dop_rdrr_sections *s)
     };
     const struct {
         const dop_json *j;
-        const char *key, *what, *family; /* family: the one that has it; NULL: none */
+        const char *key, *what, *family; /* family: the only one that supports it; NULL: none */
     } list[] = {
         {&r->top, "moeConfig", "a mixture of experts", NULL},
         {&s->arch, "linearNumKeyHeads", "linear attention", "qwen3_5"},
@@ -124,7 +123,7 @@ refuse(dop_rdrr *r, const dop_rdrr_sections *s)
     bool causal = true;
     DOP_RETURN_IF_ERROR(dop_fact_flag_or(&s->attention, DOP_RDRR(causal), true, &causal));
     if (!causal && !dop_json_has(&s->output, "embeddingPostprocessor"))
-        return unsupported(&s->attention, "causal", "attention in both directions");
+        return fail_unsupported_field(&s->attention, "causal", "attention in both directions");
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         DOP_RETURN_IF_ERROR(dop_rdrr_known(known[i].j, known[i].words));
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
@@ -138,13 +137,13 @@ refuse(dop_rdrr *r, const dop_rdrr_sections *s)
         const json_t *v = dop_json_get(list[i].j, list[i].key);
         if (v && !json_is_false(v) && !(json_is_number(v) && json_number_value(v) == 0.0) &&
             !(r->family && list[i].family && strcmp(r->family, list[i].family) == 0))
-            return unsupported(list[i].j, list[i].key, list[i].what);
+            return fail_unsupported_field(list[i].j, list[i].key, list[i].what);
     }
     return DOP_OK;
 }
 
 static dop_status
-read_sizes(dop_rdrr *r, const dop_rdrr_sections *s)
+read_rdrr_sizes(dop_rdrr *r, const dop_rdrr_sections *s)
 {
     dop_arch *a = &r->model->arch;
     dop_attention *t = &r->layer.mixers[0].attn;
@@ -187,7 +186,7 @@ read_custom_pattern(dop_rdrr *r, const dop_json *j, bool *sliding)
 }
 
 static dop_status
-read_pattern(dop_rdrr *r, const dop_json *j, bool *sliding, bool *out_uniform)
+read_rdrr_pattern(dop_rdrr *r, const dop_json *j, bool *sliding, bool *out_uniform)
 {
     const uint32_t n = r->model->arch.n_layers;
     const char *type = NULL, *global = NULL;
@@ -198,7 +197,7 @@ read_pattern(dop_rdrr *r, const dop_json *j, bool *sliding, bool *out_uniform)
         return read_custom_pattern(r, j, sliding);
     if (*out_uniform) {
         for (uint32_t i = 0; i < n; i++)
-            sliding[i] = true; /* applies where there is a window */
+            sliding[i] = true; /* takes effect only with a window */
         return DOP_OK;
     }
     if (strcmp(type, "alternating") == 0) {
@@ -238,7 +237,7 @@ static const rope_keys keys_local = {"ropeLocalScalingType",          DOP_RDRR(t
                                      DOP_RDRR(beta_slow_sliding),     DOP_RDRR(rope_ctx_sliding)};
 
 static dop_status
-read_scaling(dop_rdrr *r, const dop_json *j, const rope_keys *k, dop_rope *rope)
+read_rdrr_scaling(dop_rdrr *r, const dop_json *j, const rope_keys *k, dop_rope *rope)
 {
     static const struct {
         const char *name;
@@ -294,12 +293,13 @@ dop_rdrr_read_rope(dop_rdrr *r, const dop_json *j, bool local, uint32_t head_dim
                            rope->dims, head_dim);
     DOP_RETURN_IF_ERROR(dop_fact_u32_or(j, k->base_dim, rope->dims, &base_dim));
     if (base_dim != rope->dims && base_dim != head_dim)
-        return unsupported(j, k->base_dim->key, "a frequency base other than the rotated values or the head's");
-    DOP_RETURN_IF_ERROR(read_scaling(r, j, k, rope));
+        return fail_unsupported_field(j, k->base_dim->key,
+                                      "a frequency base other than the rotated values or the head's");
+    DOP_RETURN_IF_ERROR(read_rdrr_scaling(r, j, k, rope));
     if (base_dim == rope->dims)
         return DOP_OK;
     if (rope->scaling != DOP_ROPE_PLAIN)
-        return unsupported(j, k->type, "scaling with the frequencies of a whole head");
+        return fail_unsupported_field(j, k->type, "scaling with the frequencies of a whole head");
     rope->scaling = DOP_ROPE_PROPORTIONAL;
     rope->rotated = rope->dims;
     rope->dims = head_dim;
@@ -307,7 +307,7 @@ dop_rdrr_read_rope(dop_rdrr *r, const dop_json *j, bool local, uint32_t head_dim
 }
 
 static dop_status
-read_layers(dop_rdrr *r, const dop_rdrr_sections *s)
+read_rdrr_layers(dop_rdrr *r, const dop_rdrr_sections *s)
 {
     dop_arch *a = &r->model->arch;
     uint32_t window = 0;
@@ -316,13 +316,13 @@ read_layers(dop_rdrr *r, const dop_rdrr_sections *s)
     if (!sliding || !a->layers)
         return DOP_NO_MEMORY(r->diag);
     bool uniform = false;
-    DOP_RETURN_IF_ERROR(read_pattern(r, &s->pattern, sliding, &uniform));
+    DOP_RETURN_IF_ERROR(read_rdrr_pattern(r, &s->pattern, sliding, &uniform));
     r->sliding = sliding;
     if (r->family)
         return DOP_OK;
     DOP_RETURN_IF_ERROR(dop_fact_u32_or(&s->attention, DOP_RDRR(window), 0, &window));
     if (r->layer.mixers[0].attn.both && window)
-        window = window / 2 + 1; /* positions on each side, its own included */
+        window = window / 2 + 1; /* positions on each side, including its own */
     DOP_RETURN_IF_ERROR(dop_rdrr_read_rope(r, &s->rope, false, r->layer.mixers[0].attn.head_dim, &a->ropes[0]));
     a->n_ropes = 1;
     const bool local = !uniform && dop_json_has(&s->rope, DOP_RDRR(theta_sliding)->key);
@@ -340,10 +340,10 @@ read_layers(dop_rdrr *r, const dop_rdrr_sections *s)
 
 /* ---- the rest ----------------------------------------------------------------------------------------------------- */
 
-/* Reads which norms a layer has.  Where there is another norm before or after the feed-forward part, post_attention_layernorm is
- * the norm on attention's result; else it is the norm before the feed-forward part. */
+/* Reads the norms of a layer. If there is another norm before or after the feed-forward part, post_attention_layernorm is the
+ * norm of attention's result; otherwise it is the norm before the feed-forward part. */
 static dop_status
-read_norms(dop_rdrr *r, const dop_rdrr_sections *s)
+read_rdrr_norms(dop_rdrr *r, const dop_rdrr_sections *s)
 {
     dop_layer *y = &r->layer;
     dop_attention *t = &y->mixers[0].attn;
@@ -468,7 +468,7 @@ read_embedding(dop_rdrr *r, const dop_rdrr_sections *s)
 }
 
 static dop_status
-read_text(dop_rdrr *r, const dop_rdrr_sections *s)
+read_rdrr_text(dop_rdrr *r, const dop_rdrr_sections *s)
 {
     dop_checkpoint *m = r->model;
     dop_json tok, chat;
@@ -508,7 +508,7 @@ read_text(dop_rdrr *r, const dop_rdrr_sections *s)
 }
 
 static bool
-has_tensor(void *user, const char *name)
+has_rdrr_tensor(void *user, const char *name)
 {
     return dop_rdrr_find(user, name) != NULL;
 }
@@ -520,16 +520,16 @@ dop_rdrr_config(dop_rdrr *r)
     dop_arch *a = &r->model->arch;
     dop_arch_defaults(a, &r->layer);
     snprintf(a->family, sizeof a->family, "rdrr");
-    r->prefix = dop_hf_prefix(has_tensor, r, "embed_tokens.weight", "model.");
+    r->prefix = dop_hf_prefix(has_rdrr_tensor, r, "embed_tokens.weight", "model.");
     DOP_RETURN_IF_ERROR(dop_rdrr_open_sections(r, &s));
-    r->family = family_of(r, &s);
-    DOP_RETURN_IF_ERROR(refuse(r, &s));
-    DOP_RETURN_IF_ERROR(read_sizes(r, &s));
-    DOP_RETURN_IF_ERROR(read_norms(r, &s));
+    r->family = get_rdrr_family(r, &s);
+    DOP_RETURN_IF_ERROR(refuse_rdrr_fields(r, &s));
+    DOP_RETURN_IF_ERROR(read_rdrr_sizes(r, &s));
+    DOP_RETURN_IF_ERROR(read_rdrr_norms(r, &s));
     DOP_RETURN_IF_ERROR(read_ffn(r, &s));
     DOP_RETURN_IF_ERROR(read_output(r, &s));
     DOP_RETURN_IF_ERROR(read_embedding(r, &s));
-    DOP_RETURN_IF_ERROR(read_text(r, &s));
+    DOP_RETURN_IF_ERROR(read_rdrr_text(r, &s));
     r->stated = *a;
-    return read_layers(r, &s);
+    return read_rdrr_layers(r, &s);
 }

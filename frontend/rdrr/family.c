@@ -1,6 +1,6 @@
-/* Families that the Hugging Face importer reads (Gemma 4, LFM2, Qwen 3.5).  The manifest's fields are rewritten as a config.json, and its
- * tensors, which have the names of a Hugging Face directory, as a set of safetensors.  Facts that the family fixes must agree with
- * the manifest. */
+/* Families read by the Hugging Face importer (Gemma 4, LFM2, Qwen 3.5). The manifest's fields are rewritten as a config.json. Its
+ * tensors, which have the names of a Hugging Face directory, become a set of safetensors. Facts fixed by the family must agree
+ * with the manifest. */
 #include "frontend/rdrr/family.h"
 #include "base/format/safetensors.h"
 #include "frontend/families/families.h"
@@ -28,7 +28,7 @@ static const struct {
 /* Sets a field of an object of config.json and takes the reference to `value`.  Does nothing if key is NULL.  A failed allocation sets
  * r->failed. */
 static void
-set(dop_rdrr *r, json_t *object, const char *key, json_t *value)
+set_config_member(dop_rdrr *r, json_t *object, const char *key, json_t *value)
 {
     if (!key)
         json_decref(value);
@@ -36,7 +36,7 @@ set(dop_rdrr *r, json_t *object, const char *key, json_t *value)
         r->failed = true;
 }
 
-/* Copies the facts that both formats have a key for. */
+/* Copies facts for which both formats have a key. */
 static void
 copy_facts(dop_rdrr *r, const dop_rdrr_sections *s, json_t *config)
 {
@@ -46,11 +46,11 @@ copy_facts(dop_rdrr *r, const dop_rdrr_sections *s, json_t *config)
             const char *from = dop_facts_rdrr[i].key;
             const json_t *v = from && dop_facts_hf[i].key ? dop_json_get(parts[p], from) : NULL;
             if (v)
-                set(r, config, dop_facts_hf[i].key, json_deep_copy(v));
+                set_config_member(r, config, dop_facts_hf[i].key, json_deep_copy(v));
         }
 }
 
-/* Sets layer_types: the manifest's list, which has the words of config.json, or a list made of r->sliding. */
+/* Sets layer_types: the manifest's list, which uses the words of config.json, or a list made from r->sliding. */
 static void
 set_layer_types(dop_rdrr *r, const dop_rdrr_sections *s, json_t *config)
 {
@@ -59,12 +59,12 @@ set_layer_types(dop_rdrr *r, const dop_rdrr_sections *s, json_t *config)
     for (uint32_t i = 0; !own && i < r->model->arch.n_layers; i++)
         r->failed |=
             json_array_append_new(list, json_string(r->sliding[i] ? "sliding_attention" : "full_attention")) != 0;
-    set(r, config, "layer_types", list);
+    set_config_member(r, config, "layer_types", list);
 }
 
-/* Creates the object that describes one rotary embedding in rope_parameters. */
+/* Creates the rope_parameters object of one rotary embedding. */
 static dop_status
-rope_of(dop_rdrr *r, const dop_rdrr_sections *s, bool local, uint32_t head_dim, json_t **out)
+make_rope_object(dop_rdrr *r, const dop_rdrr_sections *s, bool local, uint32_t head_dim, json_t **out)
 {
     dop_rope rope;
     DOP_RETURN_IF_ERROR(dop_rdrr_read_rope(r, &s->rope, local, head_dim, &rope));
@@ -82,7 +82,7 @@ rope_of(dop_rdrr *r, const dop_rdrr_sections *s, bool local, uint32_t head_dim, 
     *out = json_pack("{s:s, s:f, s:f}", "rope_type", type, "rope_theta", rope.theta, "partial_rotary_factor",
                      fmin(1, (turned + 0.5) / head_dim)); /* the reader rounds down */
     if (*out && rope.scaling == DOP_ROPE_LINEAR)
-        set(r, *out, "factor", json_real(rope.factor));
+        set_config_member(r, *out, "factor", json_real(rope.factor));
     return *out ? DOP_OK : DOP_NO_MEMORY(r->diag);
 }
 
@@ -104,26 +104,27 @@ set_gemma4(dop_rdrr *r, const dop_rdrr_sections *s, json_t *config)
         snprintf(name, sizeof name, "%slayers.%u.self_attn.v_proj.weight", r->prefix, i);
         if (r->sliding[i])
             continue;
-        set(r, each, key,
+        set_config_member(
+            r, each, key,
             json_pack("{s:I, s:I}", "head_dim", (json_int_t)head_dim, "num_key_value_heads", (json_int_t)kv_heads));
         both = both || (i + shared < a->n_layers && !dop_rdrr_find(r, name));
     }
-    set(r, config, "per_layer_config", each);
-    set(r, config, "attention_k_eq_v", json_boolean(both));
+    set_config_member(r, config, "per_layer_config", each);
+    set_config_member(r, config, "attention_k_eq_v", json_boolean(both));
     if (!dop_json_has(&s->arch, DOP_RDRR(input_width)->key))
-        set(r, config, DOP_HF(input_width)->key, json_integer(0));
+        set_config_member(r, config, DOP_HF(input_width)->key, json_integer(0));
     json_t *full = NULL, *local = NULL;
-    set(r, config, "rope_parameters", json_object());
+    set_config_member(r, config, "rope_parameters", json_object());
     json_t *ropes = json_object_get(config, "rope_parameters");
-    DOP_RETURN_IF_ERROR(rope_of(r, s, false, head_dim, &full));
-    set(r, ropes, "full_attention", full);
-    DOP_RETURN_IF_ERROR(rope_of(r, s, true, local_dim, &local));
-    set(r, ropes, "sliding_attention", local);
+    DOP_RETURN_IF_ERROR(make_rope_object(r, s, false, head_dim, &full));
+    set_config_member(r, ropes, "full_attention", full);
+    DOP_RETURN_IF_ERROR(make_rope_object(r, s, true, local_dim, &local));
+    set_config_member(r, ropes, "sliding_attention", local);
     return DOP_OK;
 }
 
-/* Sets the sizes of recurrent layers.  The manifest does not state the kernel size of a short convolution, so it is taken from the
- * tensor. */
+/* Sets the sizes of recurrent layers. The kernel size of a short convolution is taken from the tensor because the manifest does
+ * not state it. */
 static dop_status
 set_recurrent(dop_rdrr *r, const dop_rdrr_sections *s, const dop_hf_recurrent *f, json_t *config)
 {
@@ -145,16 +146,16 @@ set_recurrent(dop_rdrr *r, const dop_rdrr_sections *s, const dop_hf_recurrent *f
         uint32_t n = i == 0 && taps && taps->rank == 3 ? (uint32_t)taps->shape[2] : 0;
         if (!n && sizes[i].key)
             DOP_RETURN_IF_ERROR(dop_fact_u32(&s->arch, sizes[i].fact, &n));
-        set(r, config, sizes[i].key, json_integer(n));
+        set_config_member(r, config, sizes[i].key, json_integer(n));
     }
     if (f->gate_type && dop_json_has(&s->attention, "outputGateType"))
-        set(r, config, f->gate_type, json_deep_copy(dop_json_get(&s->attention, "outputGateType")));
-    if (f->adjusts_ffn) /* the width is the one that layers have */
-        set(r, config, DOP_HF(block_adjusted)->key, json_false());
+        set_config_member(r, config, f->gate_type, json_deep_copy(dop_json_get(&s->attention, "outputGateType")));
+    if (f->adjusts_ffn) /* the stated width is the actual one */
+        set_config_member(r, config, DOP_HF(block_adjusted)->key, json_false());
     return DOP_OK;
 }
 
-/* Makes r->config. */
+/* Creates r->config. */
 static dop_status
 make_config(dop_rdrr *r, const dop_rdrr_sections *s)
 {
@@ -172,33 +173,33 @@ make_config(dop_rdrr *r, const dop_rdrr_sections *s)
         return DOP_NO_MEMORY(r->diag);
     }
     copy_facts(r, s, c);
-    set(r, c, f->keys->layers, json_integer(a->n_layers));
-    set(r, c, f->keys->hidden, json_integer(a->hidden));
-    set(r, c, f->keys->ctx, json_integer(a->ctx_train));
-    set(r, c, f->keys->ffn, json_integer(r->layer.ffn.width));
-    set(r, c, f->keys->heads, json_integer(t->n_heads));
-    set(r, c, f->keys->eps, json_real(a->final_norm.eps));
-    set(r, c, DOP_HF(head_dim)->key, json_integer(t->head_dim));
-    set(r, c, DOP_HF(vocab)->key, json_integer(a->vocab));
+    set_config_member(r, c, f->keys->layers, json_integer(a->n_layers));
+    set_config_member(r, c, f->keys->hidden, json_integer(a->hidden));
+    set_config_member(r, c, f->keys->ctx, json_integer(a->ctx_train));
+    set_config_member(r, c, f->keys->ffn, json_integer(r->layer.ffn.width));
+    set_config_member(r, c, f->keys->heads, json_integer(t->n_heads));
+    set_config_member(r, c, f->keys->eps, json_real(a->final_norm.eps));
+    set_config_member(r, c, DOP_HF(head_dim)->key, json_integer(t->head_dim));
+    set_config_member(r, c, DOP_HF(vocab)->key, json_integer(a->vocab));
     for (uint32_t i = 0; i < a->n_end_ids; i++)
         r->failed |= json_array_append_new(ends, json_integer(a->end_ids[i])) != 0;
-    set(r, c, "eos_token_id", ends);
-    set(r, c, "bos_token_id", json_integer(a->bos_id));
+    set_config_member(r, c, "eos_token_id", ends);
+    set_config_member(r, c, "bos_token_id", json_integer(a->bos_id));
     set_layer_types(r, s, c);
     if (strcmp(r->family, "gemma4") == 0)
         return set_gemma4(r, s, c);
     json_t *rope = NULL;
     DOP_RETURN_IF_ERROR(set_recurrent(r, s, f->recurrent, c));
-    DOP_RETURN_IF_ERROR(rope_of(r, s, false, t->head_dim, &rope));
-    set(r, c, "rope_parameters", rope);
+    DOP_RETURN_IF_ERROR(make_rope_object(r, s, false, t->head_dim, &rope));
+    set_config_member(r, c, "rope_parameters", rope);
     return DOP_OK;
 }
 
 /* ---- facts that the family fixes -------------------------------------------------------------- */
 
-/* Fails if a fact that the manifest states differs from the family's. */
+/* Fails if a fact in the manifest differs from the family's. */
 static dop_status
-agree(const dop_rdrr *r, const dop_rdrr_sections *s, const dop_arch *of_family)
+check_stated_facts(const dop_rdrr *r, const dop_rdrr_sections *s, const dop_arch *of_family)
 {
     const dop_layer *said = &r->layer, *y = &of_family->layers[0];
     const dop_attention *t = &said->mixers[0].attn, *u = NULL;
@@ -241,14 +242,14 @@ agree(const dop_rdrr *r, const dop_rdrr_sections *s, const dop_arch *of_family)
 
 /* ---- tensors ------------------------------------------------------------------------------------------------------ */
 
-/* Repacks rows of 4-bit integers with one scale per row as q4_0 blocks.  A block is the scale as f16 and 16 bytes; byte i holds values i
- * and i + 16.  In the tensor byte i holds values 2i and 2i + 1. */
+/* Repacks rows of 4-bit integers with one scale per row as q4_0 blocks. A block is the scale as f16 and 16 bytes; byte i has
+ * values i and i + 16. In the source, byte i has values 2i and 2i + 1. */
 static const uint8_t *
-int4_blocks(dop_rdrr *r, const dop_rdrr_tensor *t, const uint8_t *data, const uint8_t *scales)
+repack_int4_blocks(dop_rdrr *r, const dop_rdrr_tensor *t, const uint8_t *data, const uint8_t *scales)
 {
     enum { BLOCK = 32, BYTES = 2 + BLOCK / 2 };
     const uint64_t per_row = t->shape[1] / BLOCK;
-    const uint8_t turn = t->scales->is_signed ? 8 : 0; /* q4_0 stores a value plus 8 */
+    const uint8_t turn = t->scales->is_signed ? 8 : 0; /* q4_0 stores a value with 8 added */
     uint8_t *out = dop_arena_alloc(r->arena, (size_t)(t->shape[0] * per_row * BYTES));
     for (uint64_t b = 0; out && b < t->shape[0] * per_row; b++) {
         float scale;
@@ -265,16 +266,16 @@ int4_blocks(dop_rdrr *r, const dop_rdrr_tensor *t, const uint8_t *data, const ui
     return out;
 }
 
-/* Converts a tensor that the Hugging Face importer cannot read in place: 4-bit integers to q4_0, blocks that do not follow rows to F32.
- * n: number of values. */
+/* Converts a tensor that the Hugging Face importer cannot read in place: 4-bit integers to q4_0, blocks that do not run along
+ * rows to F32. n: number of values. */
 static dop_status
-convert(dop_rdrr *r, const dop_rdrr_tensor *t, uint64_t n, const char **out_dtype, const uint8_t **out_data)
+convert_rdrr_tensor(dop_rdrr *r, const dop_rdrr_tensor *t, uint64_t n, const char **out_dtype, const uint8_t **out_data)
 {
     const uint8_t *scales = NULL, *data = *out_data;
     if (t->scales) {
         DOP_RETURN_IF_ERROR(dop_rdrr_gather(r, &t->scales->tensor, &scales));
         *out_dtype = dop_type_of(DOP_TYPE_q4_0)->name;
-        *out_data = int4_blocks(r, t, data, scales);
+        *out_data = repack_int4_blocks(r, t, data, scales);
     } else {
         float *values = dop_arena_alloc(r->arena, (size_t)n * sizeof *values);
         if (values)
@@ -285,9 +286,9 @@ convert(dop_rdrr *r, const dop_rdrr_tensor *t, uint64_t n, const char **out_dtyp
     return *out_data ? DOP_OK : DOP_NO_MEMORY(r->diag);
 }
 
-/* Describes a tensor as one of a Hugging Face directory. */
+/* Describes a tensor in the form of a Hugging Face directory's. */
 static dop_status
-describe(dop_rdrr *r, const dop_rdrr_tensor *t, const uint8_t *instead, dop_st_tensor *out)
+describe_rdrr_tensor(dop_rdrr *r, const dop_rdrr_tensor *t, const uint8_t *instead, dop_st_tensor *out)
 {
     const dop_type_info *type = t->type != DOP_TYPE_none ? dop_type_of(t->type) : NULL;
     const bool blocks = type && type->block > 1;
@@ -312,7 +313,7 @@ describe(dop_rdrr *r, const dop_rdrr_tensor *t, const uint8_t *instead, dop_st_t
     if (instead)
         return DOP_OK;
     DOP_RETURN_IF_ERROR(dop_rdrr_gather(r, t, &out->data));
-    return t->scales || flat ? convert(r, t, n, &out->dtype, &out->data) : DOP_OK;
+    return t->scales || flat ? convert_rdrr_tensor(r, t, n, &out->dtype, &out->data) : DOP_OK;
 }
 
 dop_status
@@ -332,12 +333,12 @@ dop_rdrr_import_family(dop_rdrr *r, const uint8_t *instead, dop_checkpoint *m)
         return DOP_NO_MEMORY(r->diag);
     memset(set.taken, 0, (size_t)r->n_tensors + 1);
     for (; set.n < r->n_tensors; set.n++)
-        DOP_RETURN_IF_ERROR(describe(r, &r->tensors[set.n], instead, &set.tensors[set.n]));
+        DOP_RETURN_IF_ERROR(describe_rdrr_tensor(r, &r->tensors[set.n], instead, &set.tensors[set.n]));
     m->arch = (dop_arch){0};
     DOP_RETURN_IF_ERROR(dop_import_hf_parts(r->dir, r->path, r->config, &set, r->diag, m));
     if (tokenizer)
         m->tokenizer_json_path = tokenizer;
-    return agree(r, &s, &m->arch);
+    return check_stated_facts(r, &s, &m->arch);
 }
 
 dop_status
@@ -353,7 +354,7 @@ dop_rdrr_check_family(dop_rdrr *r)
         most = n > most ? (size_t)n : most;
     }
     uint8_t *zeros = mmap(NULL, most, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (zeros == MAP_FAILED) /* errors are then found when the shards are read */
+    if (zeros == MAP_FAILED) /* errors are then found later, when the shards are read */
         return DOP_OK;
     dop_status st = dop_rdrr_import_family(r, zeros, &m);
     munmap(zeros, most);

@@ -1,4 +1,4 @@
-/* RDRR directories: tensors to canonical weights. */
+/* Converts tensors of RDRR directories to canonical weights. */
 #include "frontend/rdrr/import.h"
 #include "frontend/facts/leftovers.h"
 #include "frontend/facts/names.h"
@@ -23,7 +23,7 @@ typedef struct use {
 } use;
 
 static dop_status
-wrong_shape(const dop_rdrr *r, const dop_rdrr_tensor *t, const dop_weight_need *need)
+fail_rdrr_shape(const dop_rdrr *r, const dop_rdrr_tensor *t, const dop_weight_need *need)
 {
     char got[96] = "", want[32];
     for (uint32_t i = 0; i < t->rank && i < 4; i++) {
@@ -38,9 +38,9 @@ wrong_shape(const dop_rdrr *r, const dop_rdrr_tensor *t, const dop_weight_need *
                        got, want);
 }
 
-/* The tensor of a product after pooling, or of its bias; NULL: the role is neither. */
+/* Returns the tensor name of a dense layer after pooling, or of its bias; NULL: another role. */
 static const char *
-dense_name(const dop_rdrr *r, dop_role role)
+get_dense_name(const dop_rdrr *r, dop_role role)
 {
     static const dop_role roles[DOP_MAX_DENSE][2] = {
         {DOP_W_dense1, DOP_W_dense1_bias}, {DOP_W_dense2, DOP_W_dense2_bias}, {DOP_W_dense3, DOP_W_dense3_bias}};
@@ -51,12 +51,12 @@ dense_name(const dop_rdrr *r, dop_role role)
     return NULL;
 }
 
-/* Finds the tensor for a weight, and checks its description. */
+/* Finds the tensor of a weight and checks its description. */
 static dop_status
 find_use(const dop_rdrr *r, const dop_weight_need *need, use *out)
 {
     const dop_tensor_name *n = dop_find_tensor_name(r->more_names, dop_hf_names_common, need->role);
-    const char *dense = dense_name(r, need->role);
+    const char *dense = get_dense_name(r, need->role);
     char name[256];
     if (need->rank == 3)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "a mixture of experts is not supported");
@@ -80,7 +80,7 @@ find_use(const dop_rdrr *r, const dop_weight_need *need, use *out)
     *out = (use){t, column || transpose_embed};
     r->tensors[t - r->tensors].taken = true;
     if (!as_is && !(turned && (column || transpose_embed)))
-        return wrong_shape(r, t, need);
+        return fail_rdrr_shape(r, t, need);
     const bool quant = t->type != DOP_TYPE_none && dop_type_of(t->type)->kind == DOP_KIND_QUANT;
     if (t->type == DOP_TYPE_none || dop_type_of(t->type)->kind == DOP_KIND_INT || (quant && need->rank == 1))
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "tensor %s: type %s is not supported here", name, t->dtype);
@@ -88,7 +88,7 @@ find_use(const dop_rdrr *r, const dop_weight_need *need, use *out)
 }
 
 static dop_status
-leftovers(const dop_rdrr *r)
+check_rdrr_leftovers(const dop_rdrr *r)
 {
     dop_leftovers l = {.model = r->model,
                        .diag = r->diag,
@@ -114,14 +114,14 @@ dop_rdrr_check_tensors(dop_rdrr *r)
     if (r->family)
         return dop_rdrr_check_family(r);
     DOP_RETURN_IF_ERROR(dop_arch_each_weight(&r->model->arch, check_use, r));
-    return leftovers(r);
+    return check_rdrr_leftovers(r);
 }
 
 /* ---- weights ------------------------------------------------------------------------------------------------------ */
 
-/* Makes w f32 from quantized blocks that do not run along its rows, and so cannot be used in place. */
+/* Decodes w to f32 if its quantized blocks do not run along its rows and cannot be used in place. */
 static dop_status
-unpack(dop_rdrr *r, const use *u, const uint8_t *data, dop_weight *w)
+decode_rdrr_weight(dop_rdrr *r, const use *u, const uint8_t *data, dop_weight *w)
 {
     const uint64_t n = (uint64_t)w->rows * w->cols;
     uint64_t row = 0;
@@ -148,7 +148,7 @@ unpack(dop_rdrr *r, const use *u, const uint8_t *data, dop_weight *w)
 }
 
 static dop_status
-fill(void *user, const dop_weight_need *need)
+fill_rdrr_weight(void *user, const dop_weight_need *need)
 {
     dop_rdrr *r = user;
     use u;
@@ -173,20 +173,20 @@ fill(void *user, const dop_weight_need *need)
         w.col_stride = (uint64_t)need->rows * type->bytes;
     } else if (type->kind == DOP_KIND_QUANT &&
                (u.swapped || (t->layout == DOP_RDRR_FLAT && need->cols % type->block != 0))) {
-        DOP_RETURN_IF_ERROR(unpack(r, &u, data, &w));
+        DOP_RETURN_IF_ERROR(decode_rdrr_weight(r, &u, data, &w));
     }
     return dop_weights_add(&r->model->weights, &w, r->arena, r->diag);
 }
 
-/* Opens and verifies the shards that are needed and fills model->weights. */
+/* Opens and verifies the needed shards and fills model->weights. */
 static dop_status
-find_weights(dop_rdrr *r)
+fill_rdrr_weights(dop_rdrr *r)
 {
     dop_weights *w = &r->model->weights;
     DOP_RETURN_IF_ERROR(dop_rdrr_check_tensors(r));
     if (r->family)
         return dop_rdrr_import_family(r, NULL, r->model);
-    DOP_RETURN_IF_ERROR(dop_arch_each_weight(&r->model->arch, fill, r));
+    DOP_RETURN_IF_ERROR(dop_arch_each_weight(&r->model->arch, fill_rdrr_weight, r));
     DOP_RETURN_IF_ERROR(dop_weights_seal(w, r->diag));
     return dop_arch_check_weights(&r->model->arch, w, r->path, r->diag);
 }
@@ -204,7 +204,7 @@ dop_import_rdrr(const char *dir, dop_diag *diag, dop_checkpoint *m)
     DOP_TRY(dop_rdrr_path(&r));
     if (!r.family)
         DOP_TRY(dop_arch_check(&m->arch, r.path, diag));
-    DOP_TRY(find_weights(&r));
+    DOP_TRY(fill_rdrr_weights(&r));
 error:
     dop_rdrr_close(&r);
     return st;

@@ -1,11 +1,11 @@
-/* RDRR directories: tensors to canonical weights. */
+/* Converts tensors of RDRR directories to canonical weights. */
 #ifndef DOPPLER_FRONTEND_RDRR_IMPORT_H
 #define DOPPLER_FRONTEND_RDRR_IMPORT_H
 
 #include "frontend/rdrr/rdrr.h"
 
 dop_status dop_import_rdrr(const char *dir, dop_diag *diag, dop_checkpoint *m);
-/* Checks that every tensor the facts call for is described correctly; opens no shard. */
+/* Checks that all required tensors are described correctly; does not open a shard. */
 dop_status dop_rdrr_check_tensors(dop_rdrr *r);
 
 #endif

@@ -1,4 +1,4 @@
-/* The container part of manifest.json: shards and tensors. */
+/* Container part of manifest.json: shards and tensors. */
 #include "frontend/rdrr/manifest.h"
 #include "base/words.h"
 #include "frontend/rdrr/rdrr.h"
@@ -10,11 +10,11 @@
 enum { MAX_SHARDS = 65536, MAX_TENSORS = 1000000, MAX_SPANS = 65536 };
 static const uint64_t max_bytes = 1ull << 50;
 
-/* Element types by the names that converters write. */
+/* Element types by their names in manifests. */
 static const struct {
     const char *name;
     dop_type type;
-    uint32_t bits; /* bits of a value, where `type` is none */
+    uint32_t bits; /* bits per value if `type` is none */
 } dtypes[] = {
     {"F32", DOP_TYPE_f32, 0},     {"F16", DOP_TYPE_f16, 0},   {"BF16", DOP_TYPE_bf16, 0}, {"Q4_K_M", DOP_TYPE_q4_k, 0},
     {"Q4_K", DOP_TYPE_q4_k, 0},   {"Q6_K", DOP_TYPE_q6_k, 0}, {"Q8_0", DOP_TYPE_q8_0, 0}, {"Q4_0", DOP_TYPE_q4_0, 0},
@@ -152,7 +152,7 @@ read_spans(dop_rdrr *r, dop_rdrr_tensor *t, const dop_json *j)
 }
 
 static dop_status
-read_shape(dop_rdrr *r, dop_rdrr_tensor *t, const dop_json *j)
+read_rdrr_shape(dop_rdrr *r, dop_rdrr_tensor *t, const dop_json *j)
 {
     const json_t *list = dop_json_get(j, "shape");
     if (!json_is_array(list) || json_array_size(list) > DOP_RDRR_MAX_RANK)
@@ -189,9 +189,9 @@ read_layout(dop_rdrr *r, dop_rdrr_tensor *t, const dop_json *j)
     return DOP_OK;
 }
 
-/* Number of bytes that shape, type and layout ask for; false: it does not fit 64 bits. */
+/* Computes the number of bytes for shape, type and layout; false: more than 64 bits. */
 static bool
-bytes_of(const dop_rdrr_tensor *t, uint32_t bits, uint64_t *out)
+get_tensor_bytes(const dop_rdrr_tensor *t, uint32_t bits, uint64_t *out)
 {
     uint64_t n = 1, row = 0;
     for (uint32_t i = 0; i < t->rank; i++)
@@ -205,13 +205,13 @@ bytes_of(const dop_rdrr_tensor *t, uint32_t bits, uint64_t *out)
     }
     if (t->layout == DOP_RDRR_FLAT || t->rank < 2)
         return dop_type_row_bytes(t->type, n, out);
-    /* Of a matrix stored by columns manifests state its own shape or that of the stored matrix; rows of bytes run along the stored
-     * one's. */
+    /* For a matrix stored by columns, manifests state its own shape or the stored one; rows of bytes follow the stored matrix. */
     const uint64_t along = t->layout == DOP_RDRR_COLUMN ? t->shape[0] : t->shape[t->rank - 1];
     return dop_type_row_bytes(t->type, along, &row) && dop_mul_u64(row, n / along, out);
 }
 
-/* Reads the sourceTransform of 4-bit integers with an f32 per row.  Any other one is refused where its tensor is used. */
+/* Reads the sourceTransform of 4-bit integers with an f32 scale per row. Any other transform is an error when its
+ * tensor is used. */
 static dop_status
 read_transform(dop_rdrr *r, dop_rdrr_tensor *t, const dop_json *j)
 {
@@ -241,7 +241,7 @@ read_transform(dop_rdrr *r, dop_rdrr_tensor *t, const dop_json *j)
 }
 
 static dop_status
-read_tensor(dop_rdrr *r, dop_rdrr_tensor *t, const json_t *entry)
+read_rdrr_tensor(dop_rdrr *r, dop_rdrr_tensor *t, const json_t *entry)
 {
     dop_json j = {.object = entry, .path = r->path, .diag = r->diag};
     uint32_t bits = 0;
@@ -263,14 +263,15 @@ read_tensor(dop_rdrr *r, dop_rdrr_tensor *t, const json_t *entry)
     DOP_RETURN_IF_ERROR(dop_rdrr_known(
         &j, "shard offset size shape dtype role group spans layout originalShape storage sourceTransform"));
     DOP_RETURN_IF_ERROR(read_layout(r, t, &j));
-    DOP_RETURN_IF_ERROR(read_shape(r, t, &j));
+    DOP_RETURN_IF_ERROR(read_rdrr_shape(r, t, &j));
     DOP_RETURN_IF_ERROR(dop_json_u64(&j, "size", 1, max_bytes, &t->size));
-    if (!t->transformed && (!bytes_of(t, bits, &bytes) || bytes != t->size)) {
+    if (!t->transformed && (!get_tensor_bytes(t, bits, &bytes) || bytes != t->size)) {
         /* The stated shape may be that of the stored, transposed matrix. */
         dop_rdrr_tensor swapped = *t;
         swapped.shape[0] = t->shape[1];
         swapped.shape[1] = t->shape[0];
-        if (t->layout != DOP_RDRR_COLUMN || t->rank != 2 || !bytes_of(&swapped, bits, &bytes) || bytes != t->size)
+        if (t->layout != DOP_RDRR_COLUMN || t->rank != 2 || !get_tensor_bytes(&swapped, bits, &bytes) ||
+            bytes != t->size)
             return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path,
                                "tensor %s: size is %llu, but shape and type %s take %llu", t->name,
                                (unsigned long long)t->size, t->dtype, (unsigned long long)bytes);
@@ -280,12 +281,12 @@ read_tensor(dop_rdrr *r, dop_rdrr_tensor *t, const json_t *entry)
 }
 
 static int
-compare(const void *a, const void *b)
+compare_rdrr_names(const void *a, const void *b)
 {
     return strcmp(((const dop_rdrr_tensor *)a)->name, ((const dop_rdrr_tensor *)b)->name);
 }
 
-/* Reads the list of tensors, which is part of the manifest, or in the file that tensorsFile names. */
+/* Reads the tensor list, from the manifest or from the file named by tensorsFile. */
 static dop_status
 read_tensors(dop_rdrr *r)
 {
@@ -318,15 +319,15 @@ read_tensors(dop_rdrr *r)
         if (strlen(name) > 512)
             return DOP_FAIL_IN(r->diag, DOP_E_INPUT, list.path,
                                "a tensor name has %zu bytes, at most 512 are supported", strlen(name));
-        DOP_RETURN_IF_ERROR(read_tensor(r, t, entry));
+        DOP_RETURN_IF_ERROR(read_rdrr_tensor(r, t, entry));
     }
-    qsort(r->tensors, r->n_tensors, sizeof *r->tensors, compare);
+    qsort(r->tensors, r->n_tensors, sizeof *r->tensors, compare_rdrr_names);
     return DOP_OK;
 }
 
-/* Checks that the names in groups exist; groups only repeat what shards and tensors say. */
+/* Checks that names in groups exist; groups only repeat information of shards and tensors. */
 static dop_status
-check_groups(dop_rdrr *r)
+check_manifest_groups(dop_rdrr *r)
 {
     dop_json groups;
     const char *name = NULL;
@@ -369,7 +370,7 @@ dop_rdrr_open(dop_rdrr *r)
     DOP_RETURN_IF_ERROR(check_version(r));
     DOP_RETURN_IF_ERROR(read_shards(r));
     DOP_RETURN_IF_ERROR(read_tensors(r));
-    return check_groups(r);
+    return check_manifest_groups(r);
 }
 
 void
@@ -385,7 +386,7 @@ const dop_rdrr_tensor *
 dop_rdrr_find(const dop_rdrr *r, const char *name)
 {
     dop_rdrr_tensor key = {.name = name};
-    return r->n_tensors ? bsearch(&key, r->tensors, r->n_tensors, sizeof key, compare) : NULL;
+    return r->n_tensors ? bsearch(&key, r->tensors, r->n_tensors, sizeof key, compare_rdrr_names) : NULL;
 }
 
 const dop_rdrr_tensor *

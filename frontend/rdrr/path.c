@@ -1,6 +1,5 @@
-/* The kernel path of a manifest: inference.execution (tuples of op, kernel, weights) or the older kernelPath objects,
- * as a list of dispatches.  Ops, kernels and types that are not known are errors: a path that is half understood is worse
- * than none. */
+/* Kernel path of a manifest, as a list of dispatches: inference.execution (tuples of op, kernel, weights) or the older kernelPath
+ * objects. Unknown ops, kernels and types are errors: a path that is half understood is worse than none. */
 #include "frontend/rdrr/path.h"
 #include "base/words.h"
 #include "frontend/rdrr/manifest.h"
@@ -11,8 +10,8 @@
 
 enum { MAX_STEPS = 100000 };
 
-/* Ops and the kernels that the format defines for them, as .wgsl file names without the extension.  Only kernels of text models are
- * listed.  Source: src/gpu/kernels of https://github.com/clocksmith/doppler. */
+/* Ops and the kernels defined for them by the format, as .wgsl file names without extension. Only kernels of text models are
+ * listed. Source: src/gpu/kernels of https://github.com/clocksmith/doppler. */
 static const struct {
     const char *ops, *kernels;
 } groups[] = {
@@ -52,9 +51,9 @@ static const struct {
     {"cast", "cast_f32_to_f16 cast_f16_to_f32 bf16_to_f16 bf16_to_f32"},
 };
 
-/* Fails unless the format defines `kernel` for `op` (NULL: for any op).  Folders in the kernel's name are ignored. */
+/* Fails unless the format defines `kernel` for `op` (NULL: for any op). Ignores folders in the kernel's name. */
 static dop_status
-check_kernel(dop_rdrr *r, const char *where, const char *op, const char *kernel)
+check_path_kernel(dop_rdrr *r, const char *where, const char *op, const char *kernel)
 {
     const char *slash = strrchr(kernel, '/'), *file = slash ? slash + 1 : kernel, *dot = strrchr(file, '.');
     char name[64] = "";
@@ -74,7 +73,7 @@ check_kernel(dop_rdrr *r, const char *where, const char *op, const char *kernel)
 }
 
 static dop_status
-read_dtype(const dop_json *j, const char *key, dop_type *out)
+read_path_dtype(const dop_json *j, const char *key, dop_type *out)
 {
     const char *name = NULL;
     dop_status st = dop_json_str_or(j, key, NULL, &name);
@@ -88,14 +87,14 @@ read_dtype(const dop_json *j, const char *key, dop_type *out)
                        name);
 }
 
-/* Appends a step.  The list doubles in the arena whenever it is full. */
+/* Appends a step. The list in the arena doubles when full. */
 static dop_status
-add_step(dop_rdrr *r, const dop_path_step *step)
+append_path_step(dop_rdrr *r, const dop_path_step *step)
 {
     dop_checkpoint *m = r->model;
     if (m->n_path >= MAX_STEPS)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "the kernel path has more than %d steps", MAX_STEPS);
-    if ((m->n_path & (m->n_path - 1)) == 0) { /* 0 or a power of two: full */
+    if ((m->n_path & (m->n_path - 1)) == 0) { /* a length of 0 or a power of two: the list is full */
         dop_path_step *list = dop_arena_alloc(r->arena, (m->n_path ? 2 * m->n_path : 1) * sizeof *list);
         if (!list)
             return DOP_NO_MEMORY(r->diag);
@@ -113,7 +112,7 @@ add_step(dop_rdrr *r, const dop_path_step *step)
     return DOP_OK;
 }
 
-/* Where a step stands in the manifest: phase and layer, and where kernels are named. */
+/* Context of a step in the manifest: phase, layer, and the table of kernels. */
 typedef struct place {
     const char *phase;
     int32_t layer;
@@ -121,7 +120,7 @@ typedef struct place {
     char where[96];
 } place;
 
-/* Reads a step [op, key of the kernel, weights]. */
+/* Reads a step [op, kernel key, weights]. */
 static dop_status
 read_tuple(dop_rdrr *r, const place *p, const json_t *tuple)
 {
@@ -137,11 +136,11 @@ read_tuple(dop_rdrr *r, const place *p, const json_t *tuple)
                            p->where, key, op);
     DOP_RETURN_IF_ERROR(dop_json_str_or(&kernel, "kernel", "", &step.kernel));
     DOP_RETURN_IF_ERROR(dop_json_str_or(&kernel, "entry", "main", &step.entry));
-    DOP_RETURN_IF_ERROR(check_kernel(r, p->where, op, step.kernel));
-    return add_step(r, &step);
+    DOP_RETURN_IF_ERROR(check_path_kernel(r, p->where, op, step.kernel));
+    return append_path_step(r, &step);
 }
 
-/* Reads a step of the older form, {op, kernel, entry}. */
+/* Reads a step of the older form {op, kernel, entry}. */
 static dop_status
 read_object(dop_rdrr *r, const place *p, const json_t *object)
 {
@@ -154,15 +153,15 @@ read_object(dop_rdrr *r, const place *p, const json_t *object)
     DOP_RETURN_IF_ERROR(dop_json_str_or(&j, "kernel", NULL, &step.kernel));
     if (!step.kernel)
         return dop_json_missing(&j, "kernel");
-    DOP_RETURN_IF_ERROR(check_kernel(r, p->where, step.op, step.kernel));
+    DOP_RETURN_IF_ERROR(check_path_kernel(r, p->where, step.op, step.kernel));
     DOP_RETURN_IF_ERROR(dop_rdrr_known(&j, "op kernel entry constants precision weights input output digest"));
     DOP_RETURN_IF_ERROR(dop_json_str_or(&j, "entry", "main", &step.entry));
-    return add_step(r, &step);
+    return append_path_step(r, &step);
 }
 
 static dop_status read_steps(dop_rdrr *r, place *p, const json_t *list);
 
-/* Reads the steps that replace those of one layer, for both phases (`steps`) or for one. */
+/* Reads steps that replace those of one layer, for both phases (`steps`) or for one. */
 static dop_status
 read_override(dop_rdrr *r, const place *p, const json_t *entry)
 {
@@ -237,12 +236,12 @@ read_execution(dop_rdrr *r, const dop_json *inference)
         snprintf(where, sizeof where, "%s%.60s", kernels.where, key);
         DOP_RETURN_IF_ERROR(dop_json_sub(&kernels, key, &kernel));
         DOP_RETURN_IF_ERROR(dop_json_str_or(&kernel, "kernel", "", &name));
-        DOP_RETURN_IF_ERROR(check_kernel(r, where, NULL, name));
+        DOP_RETURN_IF_ERROR(check_path_kernel(r, where, NULL, name));
         DOP_RETURN_IF_ERROR(dop_rdrr_known(&kernel, "kernel entry digest precision constants"));
         DOP_RETURN_IF_ERROR(dop_json_sub(&kernel, "precision", &precision));
         DOP_RETURN_IF_ERROR(dop_rdrr_known(&precision, "activationDtype kvDtype inputDtype outputDtype"));
         for (size_t i = 0; i < 4; i++)
-            DOP_RETURN_IF_ERROR(read_dtype(&precision, fields[i], &ignored));
+            DOP_RETURN_IF_ERROR(read_path_dtype(&precision, fields[i], &ignored));
     }
     for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
         place p = {.phase = stages[i].phase, .layer = -1, .kernels = &kernels};
@@ -252,7 +251,7 @@ read_execution(dop_rdrr *r, const dop_json *inference)
     return DOP_OK;
 }
 
-/* Reads the field `key` with a kernel path: the name of a known one, or an object of steps. */
+/* Reads a kernel path from field `key`: the name of a known path, or an object with steps. */
 static dop_status
 read_kernel_path(dop_rdrr *r, const dop_json *j, const char *key)
 {
@@ -271,13 +270,13 @@ read_kernel_path(dop_rdrr *r, const dop_json *j, const char *key)
     m->path_field = json_is_string(v) ? dop_arena_printf(r->arena, "%s%s", j->where, key) : NULL;
     if ((id && !m->path_name) || !m->path_file || (json_is_string(v) && !m->path_field))
         return DOP_NO_MEMORY(r->diag);
-    if (json_is_string(v)) { /* replaces everything read before */
+    if (json_is_string(v)) { /* replaces all steps read before */
         m->n_path = 0;
         m->path_act = m->path_kv = DOP_TYPE_none;
         return DOP_OK;
     }
-    DOP_RETURN_IF_ERROR(read_dtype(&path, "activationDtype", &m->path_act));
-    DOP_RETURN_IF_ERROR(read_dtype(&path, "kvDtype", &m->path_kv));
+    DOP_RETURN_IF_ERROR(read_path_dtype(&path, "activationDtype", &m->path_act));
+    DOP_RETURN_IF_ERROR(read_path_dtype(&path, "kvDtype", &m->path_kv));
     DOP_RETURN_IF_ERROR(
         dop_rdrr_known(&path, "id name description activationDtype outputDtype kvDtype finitenessFallbackKernelPathId "
                               "preLayer decode prefill postLayer sampling layerOverrides"));
@@ -292,9 +291,9 @@ read_kernel_path(dop_rdrr *r, const dop_json *j, const char *key)
     return read_steps(r, &p, dop_json_get(&path, "layerOverrides"));
 }
 
-/* Reads forceKernels, which maps ops to kernels.  Both are checked when rules are made of them (kernel_path_load.c). */
+/* Reads forceKernels, a map from ops to kernels. Both are checked when they become rules (kernel_path_load.c). */
 static dop_status
-read_forces(dop_rdrr *r, const dop_json *j)
+read_force_kernels(dop_rdrr *r, const dop_json *j)
 {
     dop_checkpoint *m = r->model;
     dop_json forces;
@@ -324,7 +323,7 @@ read_forces(dop_rdrr *r, const dop_json *j)
     return DOP_OK;
 }
 
-/* Reads runtimeOptimizations, or `optimizations` as newer manifests call it. */
+/* Reads runtimeOptimizations, or `optimizations` in newer manifests. */
 static dop_status
 read_optimizations(dop_rdrr *r, const char *key)
 {
@@ -351,10 +350,10 @@ read_optimizations(dop_rdrr *r, const char *key)
         DOP_RETURN_IF_ERROR(dop_json_bool_or(&j, "preferFusedDequant", false, &on));
         m->path_expands = !on;
     }
-    return read_forces(r, &j);
+    return read_force_kernels(r, &j);
 }
 
-/* Refuses quantized and tiered caches, which would change results, and unknown members of the session. */
+/* Fails for quantized and tiered caches, which would change results, and for unknown members of the session. */
 static dop_status
 check_session(const dop_json *session, const dop_json *cache)
 {
@@ -386,13 +385,13 @@ dop_rdrr_path(dop_rdrr *r)
     DOP_RETURN_IF_ERROR(dop_json_sub(&compute, "defaults", &defaults));
     DOP_RETURN_IF_ERROR(dop_json_sub(&session, "kvcache", &cache));
     DOP_RETURN_IF_ERROR(check_session(&session, &cache));
-    DOP_RETURN_IF_ERROR(read_dtype(&defaults, "activationDtype", &r->model->path_act));
-    DOP_RETURN_IF_ERROR(read_dtype(&defaults, "mathDtype", &ignored));
-    DOP_RETURN_IF_ERROR(read_dtype(&defaults, "accumDtype", &ignored));
-    DOP_RETURN_IF_ERROR(read_dtype(&defaults, "outputDtype", &ignored));
-    DOP_RETURN_IF_ERROR(read_dtype(&cache, "kvDtype", &r->model->path_kv));
+    DOP_RETURN_IF_ERROR(read_path_dtype(&defaults, "activationDtype", &r->model->path_act));
+    DOP_RETURN_IF_ERROR(read_path_dtype(&defaults, "mathDtype", &ignored));
+    DOP_RETURN_IF_ERROR(read_path_dtype(&defaults, "accumDtype", &ignored));
+    DOP_RETURN_IF_ERROR(read_path_dtype(&defaults, "outputDtype", &ignored));
+    DOP_RETURN_IF_ERROR(read_path_dtype(&cache, "kvDtype", &r->model->path_kv));
     DOP_RETURN_IF_ERROR(read_execution(r, &inference));
-    /* Later fields take precedence over earlier ones. */
+    /* Later fields have precedence over earlier ones. */
     DOP_RETURN_IF_ERROR(read_optimizations(r, "runtimeOptimizations"));
     DOP_RETURN_IF_ERROR(read_optimizations(r, "optimizations"));
     DOP_RETURN_IF_ERROR(read_kernel_path(r, &inference, "defaultKernelPath"));

@@ -1,4 +1,5 @@
-/* The kernel path of a manifest: inference.execution (tuples of op, kernel, weights) or the older kernelPath objects, as a list of dispatches.  Ops, kernels and types that are not known are errors: a path that is half understood is worse than none. */
+/* Kernel path of a manifest, as a list of dispatches: inference.execution (tuples of op, kernel, weights) or the older
+ * kernelPath objects. Unknown ops, kernels and types are errors: a path that is half understood is worse than none. */
 #ifndef DOPPLER_FRONTEND_RDRR_PATH_H
 #define DOPPLER_FRONTEND_RDRR_PATH_H
 

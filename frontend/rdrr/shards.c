@@ -1,4 +1,4 @@
-/* Shards of RDRR directories, opened and verified at their first use. */
+/* Shards of RDRR directories; opened and verified at first use. */
 #include "frontend/rdrr/shards.h"
 #include "frontend/facts/leftovers.h"
 #include "frontend/rdrr/rdrr.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 
 static dop_status
-verify(const dop_rdrr *r, uint32_t i, const char *path, const dop_map *map)
+verify_shard_hash(const dop_rdrr *r, uint32_t i, const char *path, const dop_map *map)
 {
     const dop_rdrr_shard *s = &r->shards[i];
     uint8_t digest[EVP_MAX_MD_SIZE];
@@ -32,7 +32,7 @@ verify(const dop_rdrr *r, uint32_t i, const char *path, const dop_map *map)
 
 /* Opens a shard at its first use. */
 static dop_status
-open_shard(dop_rdrr *r, uint32_t i)
+open_rdrr_shard(dop_rdrr *r, uint32_t i)
 {
     dop_weights *w = &r->model->weights;
     if (r->shards[i].data)
@@ -55,7 +55,7 @@ open_shard(dop_rdrr *r, uint32_t i)
         DOP_RETURN_IF_ERROR(dop_checkpoint_note(
             r->model, "shards not verified: their hashes are blake3, only sha256 is checked", r->diag));
     }
-    return verify(r, i, path, map);
+    return verify_shard_hash(r, i, path, map);
 }
 
 dop_status
@@ -64,7 +64,7 @@ dop_rdrr_gather(dop_rdrr *r, const dop_rdrr_tensor *t, const uint8_t **out)
     uint8_t *copy = NULL;
     uint64_t at = 0;
     for (uint32_t i = 0; i < t->n_spans; i++) {
-        dop_status st = open_shard(r, t->spans[i].shard);
+        dop_status st = open_rdrr_shard(r, t->spans[i].shard);
         if (st != DOP_OK)
             return st;
     }

@@ -1,4 +1,4 @@
-/* Image processors by the names of their classes, and what stands for a picture in a model's texts. */
+/* Image processors by class name, and the texts that mark a picture in a model's input. */
 #include "frontend/vision/tower.h"
 
 #include <stdio.h>

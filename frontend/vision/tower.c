@@ -1,4 +1,4 @@
-/* From tensors of a vision part's file to weights of the form that graphs are built of. */
+/* Converts the tensors of a vision part's file to weights in the form that graphs need. */
 #include "frontend/vision/tower.h"
 
 #include "base/step_record.h"
@@ -16,7 +16,7 @@ typedef struct tensor_row {
     const char *role;
     kind kind;
     bool needed;
-    const char *names[2]; /* [dop_tower_names] */
+    const char *names[2]; /* [dop_tower_names] candidate names, separated by '|' */
 } tensor_row;
 
 static const tensor_row tensors[] = {
@@ -40,7 +40,7 @@ static const dop_tower_kind towers[] = {
     {"gemma4", 768, 16, 12, 16, 1, 3, 1e-6, DOP_ACT_GELU_TANH, 100, false, DOP_PLACES_AXES, true},
 };
 
-/* The projector after the tower, by the whole model's model_type. */
+/* Projector after the tower, identified by the whole model's model_type. */
 static const dop_projector_kind models[] = {
     {"llava", .merge_act = DOP_ACT_GELU, .inner = true, .layer = -2},
     {"gemma3", .merge_norm_add = 1, .pool = true, .sees_all = true},
@@ -86,7 +86,7 @@ dop_tower_facts_of(const dop_tower_kind *tower, const dop_projector_kind *projec
     v->pool_scale = projector->root ? sqrt(v->hidden) : 0;
     v->merge_plain = projector->root;
     v->sees_near = projector->sees_near;
-    if (!projector->sees_near) /* else the text model says so */
+    if (!projector->sees_near) /* otherwise stated by the text model */
         v->sees_all = projector->sees_all;
 }
 
@@ -97,12 +97,13 @@ typedef struct reader {
     dop_arena *arena;
     dop_diag *diag;
     dop_vision_model *m;
-    dop_status status; /* of the last take() */
+    dop_status status; /* status of the last take() */
 } reader;
 
-/* Finds the tensor PREFIX NAME SUFFIX of the first name of a role for which there is one; a '#' in the name stands for `number`. */
+/* Finds the tensor PREFIX NAME SUFFIX for the first existing name of a role; '#' in the name is `number`. */
 static bool
-find(reader *r, const char *prefix, const tensor_row *row, uint32_t number, const char *suffix, dop_tower_tensor *out)
+find_tower_tensor(reader *r, const char *prefix, const tensor_row *row, uint32_t number, const char *suffix,
+                  dop_tower_tensor *out)
 {
     char full[256];
     for (const char *at = row->names[r->files->names]; *at; at += *at == '|') {
@@ -120,7 +121,7 @@ find(reader *r, const char *prefix, const tensor_row *row, uint32_t number, cons
 }
 
 static uint64_t
-count(const dop_tower_tensor *t)
+count_tensor_values(const dop_tower_tensor *t)
 {
     uint64_t n = 1;
     for (uint32_t i = 0; i < t->rank; i++)
@@ -129,7 +130,7 @@ count(const dop_tower_tensor *t)
 }
 
 static dop_status
-add(const reader *r, const char *role, const char *suffix, uint32_t number, dop_weight w)
+add_tower_weight(const reader *r, const char *role, const char *suffix, uint32_t number, dop_weight w)
 {
     char name[64];
     const size_t hash = strcspn(role, "#");
@@ -142,9 +143,9 @@ add(const reader *r, const char *role, const char *suffix, uint32_t number, dop_
     return dop_weights_add(&r->m->weights, &w, r->arena, r->diag);
 }
 
-/* A tensor's values as f32, in the arena. */
+/* Decodes a tensor's values to f32, in the arena. */
 static float *
-decoded(const reader *r, dop_type type, const uint8_t *data, uint64_t rows, uint32_t cols, uint64_t stride)
+decode_tensor_values(const reader *r, dop_type type, const uint8_t *data, uint64_t rows, uint32_t cols, uint64_t stride)
 {
     float *out = dop_arena_alloc(r->arena, rows * cols * sizeof *out);
     for (uint64_t i = 0; out && i < rows; i++)
@@ -152,14 +153,14 @@ decoded(const reader *r, dop_type type, const uint8_t *data, uint64_t rows, uint
     return out;
 }
 
-/* Adds n rows of a tensor, from `first` on, as a matrix; axes after the first are flattened to columns.  A quantized matrix that is
- * stored transposed is decoded, because its blocks run along what are columns. */
+/* Adds n rows of a tensor, from `first` on, as a matrix. Axes after the first are flattened to columns. A transposed quantized
+ * matrix is decoded, because its blocks do not run along its rows. */
 static dop_status
-add_matrix(const reader *r, const tensor_row *row, uint32_t number, const dop_tower_tensor *t, uint64_t first,
-           uint64_t n)
+add_tower_matrix(const reader *r, const tensor_row *row, uint32_t number, const dop_tower_tensor *t, uint64_t first,
+                 uint64_t n)
 {
     const bool turned = row->kind == TURNED && !r->files->projection_straight;
-    const uint64_t cols = t->rank > 0 && t->shape[0] > 0 ? count(t) / t->shape[0] : 0;
+    const uint64_t cols = t->rank > 0 && t->shape[0] > 0 ? count_tensor_values(t) / t->shape[0] : 0;
     dop_type type = t->type;
     const uint8_t *data = t->data;
     uint64_t stride = 0;
@@ -167,7 +168,7 @@ add_matrix(const reader *r, const tensor_row *row, uint32_t number, const dop_to
         !dop_type_row_bytes(type, (uint32_t)cols, &stride))
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, t->file, "tensor %s is no matrix", t->name);
     if (turned && dop_type_of(type)->block > 1) {
-        data = (const uint8_t *)decoded(r, type, data, t->shape[0], (uint32_t)cols, stride);
+        data = (const uint8_t *)decode_tensor_values(r, type, data, t->shape[0], (uint32_t)cols, stride);
         if (!data)
             return DOP_NO_MEMORY(r->diag);
         type = DOP_TYPE_f32;
@@ -181,7 +182,7 @@ add_matrix(const reader *r, const tensor_row *row, uint32_t number, const dop_to
                     .row_stride = turned ? dop_type_of(type)->bytes : stride,
                     .col_stride = turned ? stride : 0,
                     .source = t->name};
-    return add(r, row->role, "", number, w);
+    return add_tower_weight(r, row->role, "", number, w);
 }
 
 static dop_status
@@ -199,10 +200,10 @@ add_vector(const reader *r, const tensor_row *row, const char *suffix, uint32_t 
                     .data = t->data + first * type->bytes,
                     .row_stride = n * type->bytes,
                     .source = t->name};
-    return add(r, row->role, suffix, number, w);
+    return add_tower_weight(r, row->role, suffix, number, w);
 }
 
-/* Reads the bounds of a product: single values, each of which may be missing. */
+/* Reads the bounds of a product: scalars, each of which may be missing. */
 static dop_status
 read_clips(reader *r, const char *prefix, const tensor_row *row, uint32_t number, uint32_t in_file)
 {
@@ -214,9 +215,9 @@ read_clips(reader *r, const char *prefix, const tensor_row *row, uint32_t number
     for (uint32_t i = 0; i < 4; i++) {
         dop_tower_tensor t = {0};
         bounds[i] = i % 2 ? INFINITY : -INFINITY;
-        if (!find(r, prefix, row, in_file, suffixes[i], &t))
+        if (!find_tower_tensor(r, prefix, row, in_file, suffixes[i], &t))
             continue;
-        if (count(&t) != 1 || t.type == DOP_TYPE_none || dop_type_of(t.type)->block > 1)
+        if (count_tensor_values(&t) != 1 || t.type == DOP_TYPE_none || dop_type_of(t.type)->block > 1)
             return DOP_FAIL_IN(r->diag, DOP_E_INPUT, t.file, "tensor %s is no single value", t.name);
         dop_decode_row(t.type, t.data, 1, &bounds[i]);
         any = true;
@@ -228,11 +229,12 @@ read_clips(reader *r, const char *prefix, const tensor_row *row, uint32_t number
                           .data = (const uint8_t *)bounds,
                           .row_stride = 4 * sizeof *bounds,
                           .source = row->role};
-    return any && !r->files->unclipped ? add(r, row->role, "", number, w) : r->status;
+    return any && !r->files->unclipped ? add_tower_weight(r, row->role, "", number, w) : r->status;
 }
 
 static dop_status
-read_tensor(reader *r, const char *prefix, const tensor_row *row, uint32_t number, uint32_t in_file, bool *out_found)
+read_tower_tensor(reader *r, const char *prefix, const tensor_row *row, uint32_t number, uint32_t in_file,
+                  bool *out_found)
 {
     const bool plain = row->kind == VALUES || row->kind == TURNED, thirds = row->kind >= THIRDS;
     dop_tower_tensor t = {0}, bias = {0};
@@ -240,43 +242,43 @@ read_tensor(reader *r, const char *prefix, const tensor_row *row, uint32_t numbe
         *out_found = true;
         return read_clips(r, prefix, row, number, in_file);
     }
-    *out_found = find(r, prefix, row, in_file, plain ? "" : ".weight", &t);
+    *out_found = find_tower_tensor(r, prefix, row, in_file, plain ? "" : ".weight", &t);
     if (!*out_found || r->status != DOP_OK)
         return r->status;
     if (t.type == DOP_TYPE_none)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, t.file, "tensor %s is stored as %s, which is not supported here",
                            t.name, t.stored);
-    const bool biased = !plain && find(r, prefix, row, in_file, ".bias", &bias);
+    const bool biased = !plain && find_tower_tensor(r, prefix, row, in_file, ".bias", &bias);
     if (r->status != DOP_OK)
         return r->status;
     const uint64_t outs = t.rank > 0 ? t.shape[0] : 0, third = thirds ? outs / 3 : 0;
     const uint64_t first = thirds ? (uint64_t)(row->kind - THIRDS) * third : 0;
-    if (count(&t) == 0 || count(&t) > UINT32_MAX || (biased && (count(&bias) != outs || bias.type == DOP_TYPE_none)) ||
-        (thirds && outs % 3 != 0))
+    if (count_tensor_values(&t) == 0 || count_tensor_values(&t) > UINT32_MAX ||
+        (biased && (count_tensor_values(&bias) != outs || bias.type == DOP_TYPE_none)) || (thirds && outs % 3 != 0))
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, t.file, "tensor %s and its bias do not fit", t.name);
     const bool matrix = row->kind != NORM && row->kind != VALUES;
-    DOP_RETURN_IF_ERROR(matrix ? add_matrix(r, row, number, &t, first, third ? third : outs)
-                               : add_vector(r, row, "", number, &t, 0, count(&t)));
+    DOP_RETURN_IF_ERROR(matrix ? add_tower_matrix(r, row, number, &t, first, third ? third : outs)
+                               : add_vector(r, row, "", number, &t, 0, count_tensor_values(&t)));
     if (biased)
         DOP_RETURN_IF_ERROR(add_vector(r, row, "_bias", number, &bias, first, third ? third : outs));
     return DOP_OK;
 }
 
-/* A weight's values as f32, in the arena. */
+/* Returns a weight's values as f32, in the arena. */
 static float *
-values_of(const reader *r, const dop_weight *w)
+decode_weight_values(const reader *r, const dop_weight *w)
 {
-    return decoded(r, w->type, w->data, w->rows, w->cols, w->row_stride);
+    return decode_tensor_values(r, w->type, w->data, w->rows, w->cols, w->row_stride);
 }
 
 static dop_weight *
-own(reader *r, const char *name)
+find_own_weight(reader *r, const char *name)
 {
     return (dop_weight *)(uintptr_t)dop_weights_find(&r->m->weights, name);
 }
 
 static void
-become(dop_weight *w, uint32_t rows, uint32_t cols, const float *values)
+set_weight_values(dop_weight *w, uint32_t rows, uint32_t cols, const float *values)
 {
     w->type = DOP_TYPE_f32;
     w->rank = 2;
@@ -287,19 +289,20 @@ become(dop_weight *w, uint32_t rows, uint32_t cols, const float *values)
     w->col_stride = 0;
 }
 
-/* Makes the table of position embeddings a matrix.  The class token becomes its last row, less the bias of the patch projection,
- * which is added to every row. */
+/* Makes the position table a matrix. The class token becomes its last row, minus the patch projection's bias, which is added to
+ * every row. */
 static dop_status
 settle_places(reader *r)
 {
     dop_vision *const v = &r->m->facts;
-    dop_weight *pos = own(r, "v.pos"), *class = own(r, "v.class");
-    const dop_weight *bias = own(r, "v.patch_bias");
+    dop_weight *pos = find_own_weight(r, "v.pos"), *class = find_own_weight(r, "v.class");
+    const dop_weight *bias = find_own_weight(r, "v.patch_bias");
     const uint32_t h = v->hidden;
     v->class_token = class != NULL;
     if (!pos)
         return class ? DOP_FAIL(r->diag, DOP_E_INPUT, "the tower has a class token and no table of places") : DOP_OK;
-    float *t = values_of(r, pos), *c = class ? values_of(r, class) : NULL, *b = bias ? values_of(r, bias) : NULL;
+    float *t = decode_weight_values(r, pos), *c = class ? decode_weight_values(r, class) : NULL,
+          *b = bias ? decode_weight_values(r, bias) : NULL;
     if (!t || (class && !c) || (bias && !b))
         return DOP_NO_MEMORY(r->diag);
     const uint32_t n = pos->cols * pos->rows / h;
@@ -316,13 +319,13 @@ settle_places(reader *r)
             sum[(uint64_t)(n - 1) * h + i] = t[i] + c[i] - (b ? b[i] : 0);
         t = sum;
     }
-    become(pos, n, h, t);
-    if (v->places == DOP_PLACES_AXES && n / 2 > DOP_STEP_EDGE) { /* no picture has more columns or rows */
+    set_weight_values(pos, n, h, t);
+    if (v->places == DOP_PLACES_AXES && n / 2 > DOP_STEP_EDGE) { /* no picture has more patch columns or rows */
         memmove(t + (uint64_t)DOP_STEP_EDGE * h, t + (uint64_t)(n / 2) * h, (uint64_t)DOP_STEP_EDGE * h * sizeof *t);
         v->n_places = 2 * DOP_STEP_EDGE;
-        become(pos, v->n_places, h, t);
+        set_weight_values(pos, v->n_places, h, t);
     }
-    if (v->places == DOP_PLACES_RESAMPLED) { /* a product with the rows' weights mixes them */
+    if (v->places == DOP_PLACES_RESAMPLED) { /* a product with the rows' weights resizes the table */
         pos->rows = h;
         pos->cols = n;
         pos->row_stride = sizeof *t;
@@ -331,14 +334,15 @@ settle_places(reader *r)
     return DOP_OK;
 }
 
-/* SigLIP 2: reorders the columns of the patch projection from [patch, patch, 3] to [3, patch, patch], the order of rows of patches. */
+/* SigLIP 2: reorders columns of the patch projection from [patch, patch, 3] to [3, patch, patch], the order of patch
+ * rows. */
 static dop_status
 settle_patches(reader *r)
 {
-    dop_weight *w = own(r, "v.patch");
+    dop_weight *w = find_own_weight(r, "v.patch");
     if (!w || !r->files->channels_last || w->cols % 3 != 0)
         return DOP_OK;
-    const float *from = values_of(r, w);
+    const float *from = decode_weight_values(r, w);
     float *to = dop_arena_alloc(r->arena, (uint64_t)w->rows * w->cols * sizeof *to);
     if (!from || !to)
         return DOP_NO_MEMORY(r->diag);
@@ -346,13 +350,13 @@ settle_patches(reader *r)
         const uint64_t col = i % w->cols;
         to[i - col + col % 3 * (w->cols / 3) + col / 3] = from[i];
     }
-    become(w, w->rows, w->cols, to);
+    set_weight_values(w, w->rows, w->cols, to);
     return DOP_OK;
 }
 
-/* Gemma 4: reorders the rows of matrices of queries and keys, and their norms.  In files the halves of a head rotate by themselves, in
- * pairs (i, i + head_dim / 4), the first one by column, the second one by row; here a head rotates in pairs (i, i + head_dim / 2), the first
- * head_dim / 4 of them by row.  Scores stay what they are. */
+/* Gemma 4: reorders rows of query and key matrices, and their norms. In files, the halves of a head rotate separately in pairs
+ * (i, i + head_dim / 4), the first half by column, the second by row. Here a head rotates in pairs (i, i + head_dim / 2), the
+ * first head_dim / 4 pairs by row. Scores are unchanged. */
 static dop_status
 settle_halves(reader *r)
 {
@@ -362,7 +366,7 @@ settle_halves(reader *r)
         static const char *const roles[] = {"q", "k", "q_norm", "k_norm"};
         char name[32];
         snprintf(name, sizeof name, "v.L%u.%s", i / 4, roles[i % 4]);
-        dop_weight *w = own(r, name);
+        dop_weight *w = find_own_weight(r, name);
         const bool matrix = i % 4 < 2;
         const uint64_t n = !w       ? 0
                            : matrix ? w->rows
@@ -371,7 +375,7 @@ settle_halves(reader *r)
                               : matrix ? w->row_stride
                                        : dop_type_of(w->type)->bytes;
         if (!w || n % v->head_dim != 0)
-            continue; /* check() says so, where it is wrong */
+            continue; /* if the length is wrong, check_tower_shapes() reports it */
         uint8_t *to = dop_arena_alloc(r->arena, n * each);
         if (!to)
             return DOP_NO_MEMORY(r->diag);
@@ -385,16 +389,16 @@ settle_halves(reader *r)
     return DOP_OK;
 }
 
-/* Mistral 3: reorders the columns of the merging matrix.  Its unfolded input has one value of all patches side by side, ours all
- * values of one patch. */
+/* Mistral 3: reorders columns of the merging matrix. The file's unfolded input has all patches of one value adjacent; graphs have
+ * all values of one patch adjacent. */
 static dop_status
 settle_unfolded(reader *r)
 {
-    dop_weight *w = own(r, "v.merge");
+    dop_weight *w = find_own_weight(r, "v.merge");
     const uint32_t k = r->m->facts.merge * r->m->facts.merge;
     if (!w || !r->files->unfolds || k == 1)
         return DOP_OK;
-    const float *from = values_of(r, w);
+    const float *from = decode_weight_values(r, w);
     float *to = dop_arena_alloc(r->arena, (uint64_t)w->rows * w->cols * sizeof *to);
     if (!from || !to)
         return DOP_NO_MEMORY(r->diag);
@@ -404,13 +408,13 @@ settle_unfolded(reader *r)
         const uint64_t col = i % w->cols;
         to[i - col + col % k * (w->cols / k) + col / k] = from[i];
     }
-    become(w, w->rows, w->cols, to);
+    set_weight_values(w, w->rows, w->cols, to);
     return DOP_OK;
 }
 
-/* Has a vector the length that its place asks for? */
+/* True if a vector has the required length. */
 static bool
-fits(const reader *r, const dop_weight *w)
+vector_fits(const reader *r, const dop_weight *w)
 {
     const dop_vision *const v = &r->m->facts;
     const char *const dot = strrchr(w->name, '.');
@@ -427,9 +431,9 @@ fits(const reader *r, const dop_weight *w)
     return w->cols == v->hidden;
 }
 
-/* Checks the shapes of a projector's matrices; place: "", or "D0." and so on for the results of layers in `deep`. */
+/* Checks the shapes of a projector's matrices. place: "", or "D0." and so on for additional features. */
 static bool
-merges(reader *r, const char *place)
+check_merge_shapes(reader *r, const char *place)
 {
     dop_vision *const v = &r->m->facts;
     const uint32_t merged = v->hidden * (v->pool ? 1 : v->merge * v->merge);
@@ -437,7 +441,8 @@ merges(reader *r, const char *place)
     static const char *const roles[] = {"merge", "linear1", "linear2"};
     for (size_t i = 0; i < 3; i++)
         snprintf(name[i], sizeof name[i], "v.%s%s", place, roles[i]);
-    const dop_weight *merge = own(r, name[0]), *first = own(r, name[1]), *last = own(r, name[2]);
+    const dop_weight *merge = find_own_weight(r, name[0]), *first = find_own_weight(r, name[1]),
+                     *last = find_own_weight(r, name[2]);
     if (!first || (last && last->cols != first->rows) || first->cols != (merge ? merge->rows : merged) ||
         (merge && merge->cols != merged))
         return false;
@@ -446,7 +451,8 @@ merges(reader *r, const char *place)
     return v->features == features;
 }
 
-/* Checks that what one layer has all have: their files may lose a bias, or a norm, which would then be left out. */
+/* Checks that a weight of one layer exists in all layers. A bias or norm missing from the file would otherwise be
+ * skipped silently. */
 static dop_status
 check_alike(reader *r)
 {
@@ -460,7 +466,7 @@ check_alike(reader *r)
             continue;
         layer = (layer + 1) % n;
         snprintf(next, sizeof next, "v.L%u.%s", layer, name + end);
-        if (!own(r, next))
+        if (!find_own_weight(r, next))
             return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->files->path,
                                "layer %u of the vision part lacks %s, which another layer has", layer, name + end);
     }
@@ -469,26 +475,27 @@ check_alike(reader *r)
 
 /* Checks that shapes are as the graph builder needs them. */
 static dop_status
-check(reader *r)
+check_tower_shapes(reader *r)
 {
     dop_vision *const v = &r->m->facts;
     const uint32_t all = v->heads * v->head_dim, edge = (uint32_t)lround(sqrt(v->n_places));
-    bool ok = own(r, "v.patch")->rows == v->hidden && own(r, "v.patch")->cols == v->row_values && merges(r, "") &&
+    bool ok = find_own_weight(r, "v.patch")->rows == v->hidden &&
+              find_own_weight(r, "v.patch")->cols == v->row_values && check_merge_shapes(r, "") &&
               ((v->places != DOP_PLACES_CORNERS && v->places != DOP_PLACES_RESAMPLED) || edge * edge == v->n_places) &&
               (v->places != DOP_PLACES_AXES || v->n_places % 2 == 0);
     for (uint32_t i = 0; ok && i < v->n_deep; i++) {
         char place[16];
         snprintf(place, sizeof place, "D%u.", i);
-        ok = merges(r, place);
+        ok = check_merge_shapes(r, place);
     }
     for (uint32_t i = 0; ok && i < r->m->weights.n; i++)
-        ok = r->m->weights.items[i].rank > 1 || fits(r, &r->m->weights.items[i]);
+        ok = r->m->weights.items[i].rank > 1 || vector_fits(r, &r->m->weights.items[i]);
     for (uint32_t i = 0; ok && i < v->n_layers; i++) {
         static const char *const names[] = {"q", "k", "v", "o", "up", "gate", "down"};
         for (size_t k = 0; ok && k < 7; k++) {
             char name[32];
             snprintf(name, sizeof name, "v.L%u.%s", i, names[k]);
-            const dop_weight *w = own(r, name);
+            const dop_weight *w = find_own_weight(r, name);
             if (!w && k == 5)
                 continue;
             v->ffn = k == 4 && i == 0 && w ? w->rows : v->ffn;
@@ -501,9 +508,9 @@ check(reader *r)
                             "the tensors of the vision part have other shapes than %s says", r->files->facts);
 }
 
-/* Adds rows of zeros below a matrix. */
+/* Appends rows of zeros to a matrix. */
 static dop_status
-add_rows(const reader *r, dop_weight *w, uint32_t more)
+append_zero_rows(const reader *r, dop_weight *w, uint32_t more)
 {
     uint64_t bytes;
     dop_weight *zeros = dop_arena_alloc(r->arena, sizeof *zeros);
@@ -524,9 +531,9 @@ add_rows(const reader *r, dop_weight *w, uint32_t more)
     return DOP_OK;
 }
 
-/* Adds zeros behind each row. */
+/* Appends zeros to each row. */
 static dop_status
-add_columns(const reader *r, dop_weight *w, uint32_t more)
+append_zero_columns(const reader *r, dop_weight *w, uint32_t more)
 {
     uint64_t had, has;
     uint8_t *to = dop_type_row_bytes(w->type, w->cols, &had) && dop_type_row_bytes(w->type, w->cols + more, &has)
@@ -542,7 +549,7 @@ add_columns(const reader *r, dop_weight *w, uint32_t more)
     return DOP_OK;
 }
 
-/* Makes the inner values of the FFN a number that matrix units take, with more values that are zeros: Qwen2.5-VL has 3420. */
+/* Pads the feed-forward width with zeros to a size that matrix units support: Qwen2.5-VL has 3420. */
 static dop_status
 settle_ffn(reader *r)
 {
@@ -554,14 +561,14 @@ settle_ffn(reader *r)
     char name[32];
     for (uint32_t i = 0; i < v->n_layers; i++) {
         snprintf(name, sizeof name, "v.L%u.down", i);
-        w = own(r, name);
+        w = find_own_weight(r, name);
         if (more == 0 || w->col_stride || dop_type_of(w->type)->block > 1)
             return DOP_OK;
     }
     for (uint32_t i = 0; i < N * v->n_layers; i++) {
         snprintf(name, sizeof name, "v.L%u.%s", i / N, roles[i % N]);
-        if ((w = own(r, name)))
-            DOP_RETURN_IF_ERROR(i % N < MATRICES ? add_rows(r, w, more) : add_columns(r, w, more));
+        if ((w = find_own_weight(r, name)))
+            DOP_RETURN_IF_ERROR(i % N < MATRICES ? append_zero_rows(r, w, more) : append_zero_columns(r, w, more));
     }
     v->ffn += more;
     return DOP_OK;
@@ -583,7 +590,8 @@ dop_tower_weights(const dop_tower_files *files, dop_vision_model *m)
         for (uint32_t k = 0; k < n; k++) {
             bool found;
             const uint32_t in_file = deep && files->deep_by_layer ? v->deep[k] : k;
-            DOP_RETURN_IF_ERROR(read_tensor(&r, behind ? files->after : files->tower, &tensors[i], k, in_file, &found));
+            DOP_RETURN_IF_ERROR(
+                read_tower_tensor(&r, behind ? files->after : files->tower, &tensors[i], k, in_file, &found));
             if (!found && tensors[i].needed)
                 return DOP_FAIL_IN(files->diag, DOP_E_INPUT, files->path, "the vision part has no tensor %s", role);
         }
@@ -593,6 +601,6 @@ dop_tower_weights(const dop_tower_files *files, dop_vision_model *m)
     DOP_RETURN_IF_ERROR(settle_patches(&r));
     DOP_RETURN_IF_ERROR(settle_unfolded(&r));
     DOP_RETURN_IF_ERROR(settle_halves(&r));
-    DOP_RETURN_IF_ERROR(check(&r));
+    DOP_RETURN_IF_ERROR(check_tower_shapes(&r));
     return settle_ffn(&r);
 }
