@@ -1,4 +1,4 @@
-/* Choosing a variant and a tile for a region: the rows of kernels.def in their order, each asked through its descriptor. */
+/* Selects a variant and a tile for a region: walks over kernels.def in order and queries each variant's descriptor. */
 #include "ir/graph/access.h"
 #include "ir/graph/dims.h"
 #include "ir/graph/ops.h"
@@ -33,7 +33,8 @@ dop_variant_parse(const char *name, dop_variant_id *out)
     return false;
 }
 
-/* Is every value that the region makes or reads a matrix whose rows are of one dimension of language models (T, S or Q)? */
+/* True if every value that the region computes or reads is a matrix whose rows are of one dimension of language models (T, S
+ * or Q). */
 static bool
 all_rows(const dop_site *s)
 {
@@ -49,8 +50,9 @@ all_rows(const dop_site *s)
     return rows;
 }
 
-/* Can kernels make values that have several rows for each row of a step?  Attention can where the row table, which has the rows of the
- * step, says nothing about its rows: what they see is received, or all of a cache, and they are of one sequence. */
+/* True if kernels support values with several rows per row of the step. For attention, the step's row table does not describe
+ * such rows. So they must belong to one sequence, and their key range must be received from another node or be the whole
+ * cache. */
 static bool
 of_multiples(const dop_graph *g, const dop_region *r)
 {
@@ -64,7 +66,7 @@ of_multiples(const dop_graph *g, const dop_region *r)
                                                          dop_node_at(g, lasts)->op == DOP_OP_received));
 }
 
-/* Why the variant cannot make the region; sets the tile where it can. */
+/* Returns the reason why the variant cannot compute the region; sets the tile if it can. */
 static dop_refusal
 fits(const dop_variant *v, const dop_site *s, dop_tile *tile)
 {
@@ -128,10 +130,10 @@ dop_kernel_settle(dop_variant_id v, const dop_graph *g, const dop_region *r, con
         d->settle(&s, tile);
 }
 
-/* What the walk over the rows of kernels.def found besides the chosen variant: texts for --explain and for errors. */
+/* Texts for --explain and for error messages, collected while walking over kernels.def. */
 typedef struct walk {
     char possible[256], rejected[448];
-    /* The last, and so most general, variant that does not fit although the target has what it needs. */
+    /* Last, and so most general, variant that does not fit although the target has the required capabilities. */
     const dop_variant *last;
     dop_refusal no;
 } walk;
@@ -194,7 +196,7 @@ dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *tar
             other = tile;
         }
     }
-    if (!c->variant && unwelcome) { /* better than nothing */
+    if (!c->variant && unwelcome) { /* all variants that fit are advised against: use the first one */
         c->variant = unwelcome;
         c->tile = other;
     }

@@ -1,4 +1,4 @@
-/* The basis of all code generation: texts, statements, arguments, and the numbers by which dispatches differ. */
+/* Basis of all code generation: texts, statements, arguments, and numbers that differ between dispatches. */
 #include "ir/region/graph_regions.h"
 #include "kernels/emit/emit.h"
 
@@ -39,7 +39,6 @@ dop_emit_fail(dop_emit *e, dop_status st, const char *what, dop_node_id node)
     return "0.0";
 }
 
-/* Makes space for one more item; the old list stays in the arena. */
 bool
 dop_emit_grow(dop_emit *e, void **items, uint32_t n, uint32_t *cap, size_t size)
 {
@@ -241,7 +240,7 @@ dop_emit_seen_position(dop_emit *e, dop_node_id attention, const char *row)
     return r.mask == DOP_MASK_cache ? dop_emit_str(e, "%uu", r.ring - 1) : dop_emit_position(e, row);
 }
 
-/* Local and global layers run the same code: a limit in a comparison is as fast from the push constants. */
+/* Local and global layers share one kernel: comparing with a push constant is as fast as with a literal. */
 const char *
 dop_emit_first(dop_emit *e, dop_node_id attention, const char *position)
 {
