@@ -111,8 +111,7 @@ typedef struct dop_kernel {
 /* Synchronization of a kernel in a plan with persistent dispatches (DOP_ORDER_PERSISTENT of plan/plan_format.h). */
 typedef enum dop_sync_kind {
     DOP_SYNC_STAGE,  /* a stage of a persistent dispatch: exchanges values with other stages through mailboxes */
-    DOP_SYNC_ADVANCE /* ordered by barriers; adds `runs` to its schedule's run count in dop_step (the last kernel of a
-                      * schedule) */
+    DOP_SYNC_ADVANCE /* ordered by barriers; as its schedule's last kernel, adds `runs` to the run count in dop_step */
 } dop_sync_kind;
 typedef struct dop_sync {
     dop_sync_kind kind;

@@ -12,8 +12,7 @@
 
 typedef enum dop_arg_kind {
     DOP_ARG_VALUE,  /* memory of a value, the step record, or numbers */
-    DOP_ARG_COUNTS, /* finished workgroups, the last of which merges results (dop_last_of); or claimed blocks
-                     * (dop_claim) */
+    DOP_ARG_COUNTS, /* finished workgroups, the last of which merges (dop_last_of); or claimed blocks (dop_claim) */
     DOP_ARG_SUMS,   /* `bytes` of scratch memory for partial sums that workgroups of the dispatch exchange */
     DOP_ARG_TABLE   /* the stage table of a persistent dispatch */
 } dop_arg_kind;

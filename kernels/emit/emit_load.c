@@ -103,7 +103,7 @@ dop_emit_weight(dop_emit *e, dop_node_id node)
     return dop_emit_str(e, "%uu", dop_weight_aux(e->g, node));
 }
 
-/* Emits a load into a new variable, in the emitter's `constants` or `early` if the caller set them. */
+/* of one expert's matrix if the weight has rank 3 */
 static const char *
 load_temp(dop_emit *e, dop_node_id node, uint32_t width, const char *expr)
 {

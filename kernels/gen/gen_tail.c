@@ -1,5 +1,5 @@
-/* Per-head products (dop_tail_facts), which fill tail.glsl: each head of a value that the region makes is multiplied with a matrix
- * of its own, by the workgroup that completes the head. */
+/* Per-head products (dop_tail_facts), which fill tail.glsl: each head of a value that the region computes is multiplied by
+ * its own matrix, in the workgroup that completes the head. */
 #include "kernels/gen/gen_tail.h"
 #include "kernels/gen/gen.h"
 #include "kernels/gen/generate.h"
@@ -9,10 +9,10 @@
 
 #include "kernels/emit/weight_types.h"
 
-/* The per-head product of a region: its nodes and sizes. */
+/* Nodes and dimensions of a region's per-head product. */
 typedef struct tail {
     dop_node_id id, made, matrix;
-    uint32_t heads, k, n; /* values of a head before and after */
+    uint32_t heads, k, n; /* values of a head before (k) and after (n) the product */
     const dop_weight_type *type;
 } tail;
 
@@ -80,7 +80,7 @@ dop_tail_declare(dop_gen *gen, uint32_t at_once, dop_buf *decls)
     const uint32_t loads = e->target->schedule.tail_loads;
     steps = steps > loads ? loads : steps;
     rows = e->target->cpu ? 1 : rows > loads / steps ? loads / steps : rows;
-    /* A workgroup that is one subgroup of a CPU device runs in step, and a barrier is expensive there. */
+    /* On a CPU device, a workgroup of one subgroup runs in lockstep, and barriers are expensive. */
     const bool in_step = e->target->cpu && tile->subgroup && tile->wg == e->target->subgroup;
     dop_keys keys = {0};
     dop_buf *load = dop_keys_text(gen, &keys, "LOAD"), *store = dop_keys_text(gen, &keys, "STORE");
@@ -103,8 +103,8 @@ dop_tail_declare(dop_gen *gen, uint32_t at_once, dop_buf *decls)
     dop_keys_set(&keys, "AUX", dop_emit_weight(e, t.matrix));
     const char *matrix = dop_emit_matrix(e, t.matrix, "head");
     dop_keys_set(&keys, "W", matrix);
-    /* Neighbouring invocations read neighbouring units, which must not lie in the same banks of shared memory.  A software device
-     * has no banks. */
+    /* Neighboring invocations read neighboring units, so units are interleaved to avoid shared memory bank conflicts. CPU
+     * devices have no banks. */
     dop_keys_set(&keys, "AT",
                  e->target->cpu ? dop_emit_str(e, "(u) * %uu + (q)", t.type->unit / 4)
                                 : dop_emit_str(e, "(q) * %uu + (u)", units));

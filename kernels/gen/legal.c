@@ -1,5 +1,5 @@
-/* The legality of tiles: one check for every tile, wherever it comes from.  What a variant's generator takes for granted is in the
- * `legal` function of its descriptor; what is alike for all variants is here. */
+/* Validation of tiles: one check for every tile, regardless of its source. Assumptions of a variant's generator are checked
+ * by `legal` of its descriptor, and rules for all variants here. */
 #include "kernels/gen/legal.h"
 #include "kernels/gen/gen.h"
 #include "kernels/gen/products.h"
@@ -82,7 +82,8 @@ dop_check_when(dop_check *c, bool holds, int field, const char *rule)
     return break_rule(c, !holds, field, "%s", rule);
 }
 
-/* The workgroup: of the target's sizes; of whole subgroups, or, without them, of a size that sums over it can halve. */
+/* Checks the workgroup size: within the target's limit, and whole subgroups. Without subgroups it is a power of two if the
+ * kernel has tree reductions. */
 static bool
 check_workgroup(dop_check *c, const dop_descriptor *d)
 {
