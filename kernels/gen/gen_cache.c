@@ -9,8 +9,7 @@ typedef struct cache {
     char name;
     dop_type type;
     const char *arg;
-    const char *dim, *start; /* stride between heads and offset of the first head, in values (macros of the
-                              * templates) */
+    const char *dim, *start; /* stride between heads and offset of the first head in values (template macros) */
     uint32_t cols;           /* columns of a cache row over all heads */
 } cache;
 

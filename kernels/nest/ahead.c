@@ -1,12 +1,13 @@
-/* Prefetch (double buffering in registers): a loop whose iterations load what they use becomes one whose iterations load what the
- * next iteration uses. */
+/* Prefetch (double buffering in registers): transforms a loop that loads what it uses into one whose iterations load the
+ * operands of the next iteration. */
 #include "kernels/nest/ahead.h"
 #include "kernels/nest/nest.h"
 
 #include <ctype.h>
 #include <string.h>
 
-/* A call of the loading function with these arguments, into the registers, or into their copies for the next iteration. */
+/* Creates a call of the load function with these arguments, into the registers or into their copies for the next
+ * iteration. */
 static dop_stmt *
 call_of(dop_nest *n, const dop_stmt *load, const char *arguments, bool copies)
 {
@@ -28,7 +29,7 @@ condition(dop_nest *n, const char *text, dop_stmt *body, dop_stmt *other)
     return s;
 }
 
-/* The statement that declares the array in the function's block; NULL: there is none. */
+/* Returns the statement that declares the array in the function's block; NULL if there is none. */
 static dop_stmt *
 array_of(const dop_stmt *function, const char *name)
 {
@@ -38,7 +39,7 @@ array_of(const dop_stmt *function, const char *name)
     return s;
 }
 
-/* Adds copies of the registers behind their declarations, and the load of the first iteration. */
+/* Adds copies of the registers after their declarations, and the load of the first iteration. */
 static void
 begin_loads(dop_nest *n, dop_stmt *function, const dop_stmt *load)
 {
@@ -62,7 +63,7 @@ begin_loads(dop_nest *n, dop_stmt *function, const dop_stmt *load)
     at->next = first;
 }
 
-/* The text with one name in the place of another. */
+/* Returns the text with one name replaced by another. */
 static const char *
 rename_in(dop_nest *n, const char *text, const char *from, const char *to)
 {
@@ -83,14 +84,14 @@ rename_in(dop_nest *n, const char *text, const char *from, const char *to)
     return renamed;
 }
 
-/* Replaces the load `*at` in the innermost loop by the load of the next iteration, which may be one of the loop itself or the
- * first one in another iteration of a loop around it. */
+/* Replaces the load `*at` in the innermost loop by the load of the next iteration. This is the loop's own next iteration, or
+ * the first one in the next iteration of an enclosing loop. */
 static void
 load_next(dop_nest *n, dop_stmt **at, dop_stmt *const *loops, uint32_t n_loops)
 {
     const dop_stmt *load = *at;
     dop_stmt *inner = loops[n_loops - 1], *chain = NULL, **last = &inner->body;
-    for (uint32_t i = 0; i + 1 < n_loops; i++) /* from the outside to the inside */
+    for (uint32_t i = 0; i + 1 < n_loops; i++) /* from the outermost to the innermost */
         if (loops[i]->more && !loops[i]->late)
             chain = condition(n, loops[i]->more, call_of(n, load, loops[i]->again, true), chain);
     for (uint32_t i = 0; i + 1 < n_loops; i++) {

@@ -1,10 +1,9 @@
-/* Finds where barriers are needed, from what statements do to shared memory: between writes of some invocations and reads of
- * others, or the other way round.  Each element of shared memory is written by one invocation, so two writes need no barrier
- * between them. */
+/* Inserts barriers where shared memory accesses of statements require them: between writes of some invocations and reads of
+ * others (RAW and WAR). Each element is written by only one invocation, so two writes need no barrier between them. */
 #include "kernels/nest/barriers.h"
 #include "kernels/nest/nest.h"
 
-/* Which shared memory was read and written since the last barrier: bits by dop_nest_memory(). */
+/* Shared memory read and written since the last barrier, as bits from dop_nest_memory(). */
 typedef struct traffic {
     uint32_t read, written;
 } traffic;
@@ -21,7 +20,7 @@ collide(traffic before, traffic after)
     return (before.written & after.read) != 0 || (before.read & after.written) != 0;
 }
 
-/* What a statement reads and writes, with the statements inside it and the functions that it calls. */
+/* Returns what a statement reads and writes, including nested statements and called functions. */
 static traffic
 effects(const dop_nest *n, const dop_stmt *s)
 {
@@ -34,7 +33,7 @@ effects(const dop_nest *n, const dop_stmt *s)
     return t;
 }
 
-/* Walks over a block after `t`; counts the barriers that it needs, and with `put` adds them. */
+/* Walks over a block after the accesses `t`. Counts the barriers that it needs, and inserts them if `put` is set. */
 static traffic walk(dop_nest *n, dop_stmt **at, traffic t, bool put, uint32_t *count);
 
 static void
@@ -52,7 +51,8 @@ meet_before(dop_nest *n, dop_stmt ***at, traffic *t, bool put, uint32_t *count)
     *at = &b->next;
 }
 
-/* What may have been done when a turn of the loop begins that comes after `t`. */
+/* Returns the accesses that may precede an iteration of the loop, as a fixed point starting from `t`. Also counts the
+ * barriers per iteration. */
 static traffic
 at_turn(dop_nest *n, dop_stmt *loop, traffic t, uint32_t *out_count)
 {
@@ -65,7 +65,8 @@ at_turn(dop_nest *n, dop_stmt *loop, traffic t, uint32_t *out_count)
     }
 }
 
-/* Where every turn would need a barrier only because of what was done before the loop, there is one before the loop. */
+/* Processes a loop. If accesses before the loop would force extra barriers into every iteration, inserts one barrier before
+ * the loop instead. */
 static traffic
 walk_loop(dop_nest *n, dop_stmt ***at, traffic t, bool put, uint32_t *count)
 {
@@ -81,7 +82,7 @@ walk_loop(dop_nest *n, dop_stmt ***at, traffic t, bool put, uint32_t *count)
     return t;
 }
 
-/* A loop that each subgroup passes by itself: its barriers are the call that it names. */
+/* Processes a loop that subgroups execute independently: barriers inside of it become the call that it names (in_step). */
 static traffic
 walk_apart(dop_nest *n, dop_stmt ***at, traffic t, traffic all, bool put, uint32_t *count)
 {
@@ -97,7 +98,7 @@ walk_apart(dop_nest *n, dop_stmt ***at, traffic t, traffic all, bool put, uint32
     return both(t, all);
 }
 
-/* What a statement has done since its last barrier, if a function that it calls has one. */
+/* Returns the accesses of a statement since its last barrier, if it calls a function that contains one. */
 static traffic
 left_by(dop_nest *n, const dop_stmt *s, traffic all)
 {

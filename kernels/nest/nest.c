@@ -1,4 +1,4 @@
-/* Building the tree of statements. */
+/* Builds the tree of statements. */
 #include "kernels/nest/nest.h"
 
 #include <ctype.h>
@@ -45,7 +45,7 @@ dop_nest_text(dop_nest *n, const char *format, ...)
 dop_stmt *
 dop_nest_new(dop_nest *n, dop_stmt_kind kind)
 {
-    static dop_stmt nothing; /* for writes after a failure, which nobody reads */
+    static dop_stmt nothing; /* target of writes after a failure; never read */
     dop_stmt *s = dop_arena_alloc(n->arena, sizeof *s);
     if (!s && n->status == DOP_OK)
         n->status = DOP_NO_MEMORY(n->diag);
@@ -54,7 +54,7 @@ dop_nest_new(dop_nest *n, dop_stmt_kind kind)
     return s;
 }
 
-/* Adds a statement to the block that is open; with a value that is a format. */
+/* Adds a statement to the open block. */
 static dop_stmt *
 add(dop_nest *n, dop_stmt_kind kind, const char *name, const char *value)
 {
@@ -68,7 +68,7 @@ add(dop_nest *n, dop_stmt_kind kind, const char *name, const char *value)
     return s;
 }
 
-/* Its body is the block that is open from now on. */
+/* Opens the statement's body as the current block. */
 static dop_stmt *
 begin(dop_nest *n, dop_stmt *s)
 {
@@ -144,7 +144,7 @@ dop_nest_shared(dop_nest *n, const char *type, const char *name, uint32_t count)
     s->type = type;
     s->name = name;
     s->value = dop_nest_text(n, "%u", count);
-    if (n->n_open > 0) /* before the function that is open */
+    if (n->n_open > 0) /* insert before the open function */
         for (at = &n->first; *at != n->open[0];)
             at = &(*at)->next;
     if (n->status == DOP_OK) {
@@ -187,7 +187,7 @@ dop_nest_unrolled(dop_nest *n, const char *name, uint32_t turns)
     return s;
 }
 
-/* Adds a statement whose value is the format behind `format`. */
+/* Adds a statement whose value is formatted from the variable arguments after `format`. */
 #define ADD(s, kind, name, format)                 \
     va_list ap;                                    \
     va_start(ap, format);                          \
@@ -312,7 +312,7 @@ dop_nest_return(dop_nest *n, const char *condition, ...)
     (void)s;
 }
 
-/* What the lines do to the memory of that name: an assignment writes, after an index and a component. */
+/* Finds how the lines access the shared memory of that name: assignments, possibly after an index and a component, write. */
 static void
 find_traffic(dop_stmt *s, const char *name, uint32_t bit)
 {

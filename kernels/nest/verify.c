@@ -1,4 +1,5 @@
-/* The verifier: names are used where they are known, all invocations come to barriers, and every statement has what it needs. */
+/* Verifies a nest: names are in scope where they are used, barriers are in uniform control flow, and statements are
+ * complete. */
 #include "kernels/nest/verify.h"
 #include "kernels/nest/nest.h"
 
@@ -10,9 +11,9 @@ enum { MOST_NAMES = 256 };
 typedef struct scope {
     dop_nest *n;
     const char *names[MOST_NAMES]; /* all names that statements of the nest introduce */
-    bool known[MOST_NAMES];        /* is the name visible at the statement at hand? */
+    bool known[MOST_NAMES];        /* true if the name is in scope at the current statement */
     uint32_t n_names;
-    uint32_t depth; /* number of blocks around the statement; 0: libraries, which have names of their own */
+    uint32_t depth; /* number of enclosing blocks; 0: libraries, which use their own names */
 } scope;
 
 static bool
@@ -56,7 +57,7 @@ collect(scope *c, const dop_stmt *s)
     }
 }
 
-/* Is a word before the name, or a comma between names, so that the text may introduce it? */
+/* True if the name follows a word or a comma, so that the text may declare it. */
 static bool
 follows_word(const char *text, const char *at)
 {
@@ -68,7 +69,7 @@ follows_word(const char *text, const char *at)
 
 typedef enum introduction { NOTHING, DECLARES, PARAMETERS } introduction;
 
-/* Every name of the tree that the text has must be known here, or be introduced `by` it. */
+/* Checks that every name of the nest in the text is in scope, or is declared by the text as `by` permits. */
 static void
 check_text(scope *c, const char *text, introduction by)
 {

@@ -1,6 +1,6 @@
-/* Choices of experts: rows of scores in shared memory, the largest of them, and what is computed from these.  A choice is either
- * a dispatch of its own, with a workgroup for each row of the step, or runs before the products of a region, where every
- * workgroup repeats it.  Rows and what is summed over them are row programs. */
+/* Expert choice: rows of scores in shared memory, their top-k, and values computed from these. A choice is either a dispatch
+ * with one workgroup per row of the step, or a prologue of products that every workgroup repeats. Rows and their reductions
+ * are row programs. */
 #include "kernels/row/gen_choice.h"
 #include "ir/graph/access.h"
 #include "ir/graph/dims.h"
@@ -15,10 +15,10 @@ typedef struct choice {
     const dop_choice_program *p;
     dop_nest *n;
     uint32_t serial;
-    uint32_t rows; /* memory of all rows so far */
+    uint32_t rows; /* memory bits of all rows so far */
 } choice;
 
-/* A row in shared memory, and its bits there. */
+/* A row in shared memory, and its memory bits. */
 typedef struct row {
     const char *name;
     uint32_t memory;
@@ -47,7 +47,7 @@ bound_row(const choice *s, dop_node_id base)
     return NULL;
 }
 
-/* From now on the row has the node's values. */
+/* Binds the node's value to the row. */
 static void
 bind_row(choice *s, dop_node_id id, row r)
 {
@@ -55,7 +55,7 @@ bind_row(choice *s, dop_node_id id, row r)
     dop_emit_bind(&s->gen->e, id, r.name, true, NULL);
 }
 
-/* Begins a loop over columns of a row, of which an invocation has one at a time; it writes a row that no other code has read. */
+/* Begins a loop over the columns of a row, one column per invocation. It writes row `to`, which no other code has read. */
 static void
 each_column(choice *s, const char *column, uint32_t count, const row *to)
 {
@@ -65,7 +65,8 @@ each_column(choice *s, const char *column, uint32_t count, const row *to)
     loop->writes = to ? to->memory : 0;
 }
 
-/* The program of one node, which sums over rows, or of none, which has values only; `staged`: what becomes a row, 0: nothing. */
+/* Runs the program of one node, which reduces rows, or of none (node NULL), which only evaluates `staged`. `staged` becomes a
+ * row; 0: nothing does. */
 static void
 run_program(choice *s, const dop_node_id *node, dop_node_id staged)
 {
@@ -90,7 +91,7 @@ run_program(choice *s, const dop_node_id *node, dop_node_id staged)
         bind_row(s, staged, r);
 }
 
-/* The row of a value, computed or loaded here unless it exists already. */
+/* Returns the row of a value, which is computed or loaded here unless it exists already. */
 static const char *
 row_of(choice *s, dop_node_id id)
 {
@@ -100,7 +101,8 @@ row_of(choice *s, dop_node_id id)
     return bound_row(s, base);
 }
 
-/* near_softmax (ops.def): for each chosen column, its softmax over the columns near it that no earlier slot has. */
+/* Emits near_softmax (ops.def): for each chosen column, its softmax over the nearby columns that no earlier slot has
+ * chosen. */
 static void
 near_softmax(choice *s, dop_node_id id)
 {
@@ -124,7 +126,7 @@ near_softmax(choice *s, dop_node_id id)
     bind_row(s, id, y);
 }
 
-/* Masks scores for a choice in groups: columns of the best groups keep their scores, all others get -inf. */
+/* Masks scores for grouped choices: columns of the best groups keep their scores, all others get -inf. */
 static const char *
 keep_groups(choice *s, dop_node_id id, const char *x, uint32_t len)
 {
@@ -137,7 +139,7 @@ keep_groups(choice *s, dop_node_id id, const char *x, uint32_t len)
     dop_nest_let(n, "float", "last", "3.4e38");
     dop_nest_let(n, "uint", "at", "0u");
     dop_nest_for(n, "b", "0u", dop_nest_text(n, "%uu", (uint32_t)dop_node_i(g, id, DOP_A_group_best)), NULL);
-    dop_nest_let(n, "float", "most", "-3.4e38"); /* the largest that is not larger than the previous one */
+    dop_nest_let(n, "float", "most", "-3.4e38"); /* the largest value that is not larger than the previous one */
     dop_nest_let(n, "uint", "where", "0u");
     dop_nest_for(n, "i", "0u", dop_nest_text(n, "%uu", each), NULL);
     dop_nest_let(n, "float", "y", "%s[h * %uu + i]", x, each);
@@ -167,7 +169,7 @@ keep_groups(choice *s, dop_node_id id, const char *x, uint32_t len)
     return kept.name;
 }
 
-/* How many invocations, neighbours in a subgroup, share the comparisons of one column with the others. */
+/* Returns the number of neighboring invocations of a subgroup that share the comparisons of one column with all others. */
 static uint32_t
 counters(const choice *s, uint32_t len)
 {
@@ -179,8 +181,8 @@ counters(const choice *s, uint32_t len)
     return n;
 }
 
-/* A column's place is the number of columns that come before it.  Every place is first filled with some column, because with
- * scores that are NaN a place might otherwise stay empty. */
+/* Emits top_k by rank: a column's rank is the number of columns that precede it. Every rank is initialized to some column,
+ * because with NaN scores a rank may otherwise stay unset. */
 static void
 top_k(choice *s, dop_node_id id)
 {
@@ -195,7 +197,7 @@ top_k(choice *s, dop_node_id id)
     const char *x = row_of(s, from);
     if (dop_node_i(e->g, id, DOP_A_groups) > 1)
         x = keep_groups(s, id, x, len);
-    s->rows |= filled.memory; /* what follows has the places from the invocations that filled them */
+    s->rows |= filled.memory; /* later code needs a barrier after the initialization */
     each_column(s, "at", len * share, &ids);
     dop_nest_let(n, "uint", "i", "at / %uu", share);
     dop_nest_let(n, "uint", "before", "0u");
@@ -217,7 +219,7 @@ top_k(choice *s, dop_node_id id)
     bind_row(s, id, ids);
 }
 
-/* Does a row program compute the node? */
+/* True if a row program computes the node. */
 static bool
 has_program(const dop_graph *g, dop_node_id id)
 {
@@ -225,7 +227,7 @@ has_program(const dop_graph *g, dop_node_id id)
     return op == DOP_OP_softmax || op == DOP_OP_rmsnorm || op == DOP_OP_layernorm || dop_node_is(g, id, DOP_STATISTIC);
 }
 
-/* Values that need all of another row are computed here; the others are expressions where they are used. */
+/* Computes values that depend on a whole other row; all other values are expressions at their uses. */
 static void
 add_node(choice *s, const dop_node_id *id)
 {
@@ -256,8 +258,8 @@ store(choice *s, dop_node_id id)
     dop_nest_end(s->n);
 }
 
-/* Stores what other regions read.  A condition stands around all loops, so that workgroups that store nothing have none of them, and a
- * barrier that they need comes before it. */
+/* Stores the values that other regions read. One condition encloses all loops, so that workgroups that store nothing skip
+ * them; a barrier that they need precedes it. */
 static void
 store_all(choice *s)
 {
@@ -356,7 +358,7 @@ tile(const dop_site *s, dop_tile *out)
             most = dop_node_cols(s->g, s->r->info->reads[i]);
     while (out->wg > 32 && out->wg / 2 >= most)
         out->wg /= 2;
-    if (s->t->cpu) /* barriers are expensive there */
+    if (s->t->cpu) /* barriers are expensive on CPU devices */
         out->wg = out->wg < 32 ? out->wg : 32;
 }
 

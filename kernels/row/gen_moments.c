@@ -1,21 +1,21 @@
-/* Moments of groups of columns over many rows, of which group norms are made: the number of values of a group in some rows, their mean, and
- * the sum of their squared distances from it.  A workgroup has some neighbouring groups and a part of the rows. */
+/* Moments of groups of columns over many rows, for group norms: number of values, mean, and sum of squared deviations of a
+ * group in one part of the rows. A workgroup processes some adjacent groups and one part of the rows. */
 #include "kernels/gen/gen.h"
 #include "kernels/gen/legal.h"
 #include "kernels/gen/templates.h"
 #include "kernels/gen/trips.h"
 #include "kernels/nest/nest.h"
 
-enum { LOADS = 4 }; /* of an invocation, in flight */
+enum { LOADS = 4 }; /* loads in flight per invocation */
 
-/* How the invocations of a workgroup share out some neighbouring groups of columns, over a part of the rows. */
+/* How the invocations of a workgroup divide some adjacent groups of columns over one part of the rows. */
 typedef struct moments_tile {
-    uint32_t wide, groups; /* columns of a group; groups of a workgroup */
-    uint32_t load;         /* columns of a load */
-    uint32_t line, rows;   /* invocations for a row, and rows at once */
+    uint32_t wide, groups; /* columns per group; groups per workgroup */
+    uint32_t load;         /* columns per load */
+    uint32_t line, rows;   /* invocations per row, and rows at once */
 } moments_tile;
 
-/* The function that reads values of the region's source: one, or four next to each other. */
+/* Emits the function that reads one value of the region's source, or four adjacent ones. */
 static void
 put_reader(dop_gen *gen, dop_node_id x, const char *name, uint32_t width, dop_buf *out)
 {
@@ -26,7 +26,8 @@ put_reader(dop_gen *gen, dop_node_id x, const char *name, uint32_t width, dop_bu
     dop_buf_puts(out, "}\n");
 }
 
-/* A row's piece is as many neighbouring groups as make full transactions with memory, so that no other workgroup reads them again. */
+/* Computes the tile. A workgroup gets enough adjacent groups for full memory transactions, so that no other workgroup reads
+ * the same cache lines. */
 static moments_tile
 tile_of(const dop_site *s, uint32_t wg)
 {
@@ -44,7 +45,7 @@ tile_of(const dop_site *s, uint32_t wg)
     return tile;
 }
 
-/* Adds what the invocations of a group have. */
+/* Emits the tree reduction of the invocations' sums over the rows. */
 static void
 meet(dop_nest *n, uint32_t memory, const moments_tile *tile)
 {
@@ -82,7 +83,7 @@ emit(dop_gen *gen)
     const uint32_t memory = dop_nest_shared(&n, "vec2", "dop_sums", wg);
     dop_nest_hole(&n, "x", dop_gen_keep(gen, &readers));
     dop_nest_function(&n, "main", "");
-    /* Distances are first taken from one of the values, because sums of squares cancel out far from zero. */
+    /* Sums differences to one of the values, because sums of squares far from zero would cancel. */
     dop_nest_code(&n,
                   "uint part = gl_WorkGroupID.y, rows = %s, span = (rows + %uu) / %uu;\n"
                   "uint first = min(part * span, rows), end = min(first + span, rows), at = min(first, rows - 1u);\n"
@@ -102,7 +103,7 @@ emit(dop_gen *gen)
                   tile.rows, type, tile.groups * tile.wide, tile.load, type);
     dop_nest_ends(&n, 4);
     meet(&n, memory, &tile);
-    /* The first invocation of a group has sums of its own, and adds those of its neighbours. */
+    /* The first invocation of a group adds up the sums of its group's columns. */
     dop_nest_if(&n, "row == 0u && own %% %uu == 0u", each < tile.line ? each : tile.line)->apart = true;
     dop_nest_code(&n,
                   "sums = vec2(0.0);\n"
@@ -137,7 +138,7 @@ trips(const dop_site *s, const dop_tile *tile)
            columns + 8;
 }
 
-/* An invocation has columns of one group. */
+/* Checks that an invocation has columns of only one group. */
 static void
 legal(dop_check *c)
 {

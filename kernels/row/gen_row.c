@@ -1,4 +1,4 @@
-/* Kernels of rows, by row programs, and of element-wise regions. */
+/* Kernels for row regions, which consist of row programs, and for element-wise regions. */
 #include "ir/graph/access.h"
 #include "ir/graph/dims.h"
 #include "ir/graph/unit.h"
@@ -10,9 +10,9 @@
 #include "kernels/gen/trips.h"
 #include "kernels/nest/nest.h"
 
-enum { MANY = 8 }; /* workgroups of a multiprocessor */
+enum { MANY = 8 }; /* workgroups per multiprocessor that count as many */
 
-/* Values of the longest unit of the region's programs. */
+/* Returns the length in values of the longest unit of the region's programs. */
 static uint32_t
 longest_unit(const dop_region *r)
 {
@@ -22,8 +22,8 @@ longest_unit(const dop_region *r)
     return most;
 }
 
-/* The number of cooperative lanes for a unit; 0: the whole workgroup.  A subgroup has a unit in a stage of short units, and where a
- * workgroup has several subgroups for units that are no longer than what a subgroup loads at once (tile_row). */
+/* Returns the number of cooperative lanes per unit; 0: the whole workgroup. A subgroup processes a unit in stages with short
+ * units. It also does so if a workgroup has several subgroups and a subgroup loads a whole unit at once (tile_row). */
 static uint32_t
 row_lanes(const dop_gen *gen)
 {
@@ -41,7 +41,7 @@ open_main(dop_gen *gen, const dop_nest_placement *pl, dop_nest *n)
     dop_nest_function(n, "main", "");
 }
 
-/* Declares the unit and the row of the step, and who is at work on it: a workgroup, or each of its subgroups. */
+/* Declares the unit and the row of the step for the workgroup or, with `each`, for each subgroup. */
 static void
 find_unit(dop_gen *gen, dop_nest *n, uint32_t each, uint32_t units)
 {
@@ -109,7 +109,7 @@ emit_row(dop_gen *gen)
     return dop_gen_print_nest(gen, &n);
 }
 
-/* Is a value computed from a row of a matrix?  Then it takes many loads, which should not wait for the sums of other values. */
+/* True if a value is computed from a row of a matrix. Its many loads should not wait for the sums of other values. */
 static bool
 reads_matrix(const dop_graph *g, const dop_region *r)
 {
@@ -120,7 +120,7 @@ reads_matrix(const dop_graph *g, const dop_region *r)
     return reads;
 }
 
-/* An invocation makes some neighbouring values of a row. */
+/* Emits an element-wise kernel: each invocation computes `width` adjacent values of a row. */
 static dop_status
 emit_elementwise(dop_gen *gen)
 {
@@ -173,18 +173,19 @@ tile_row(const dop_site *s, dop_tile *tile)
     uint32_t least = tile->subgroup && s->t->subgroup > 32 ? s->t->subgroup : 32;
     while (tile->wg > least && tile->wg * 4 > u.len)
         tile->wg /= 2;
-    /* A subgroup for each unit: a multiprocessor holds more subgroups than workgroups. */
+    /* One subgroup per unit: a multiprocessor holds more subgroups than workgroups. */
     if (tile->subgroup && !s->t->cpu && g->max_t > 1 && longest_unit(s->r) <= s->t->subgroup * 4)
         for (tile->wg = s->t->subgroup;
              tile->wg < s->t->subgroup * s->t->schedule.row_subgroups && tile->wg * 2 <= s->t->max_workgroup;
              tile->wg *= 2)
             ;
-    /* Sums over a single subgroup need no barriers, which are expensive on CPU devices. */
+    /* Sums within one subgroup need no barriers, which are expensive on CPU devices. */
     if (s->t->cpu && tile->subgroup)
         tile->wg = s->t->subgroup;
 }
 
-/* Small workgroups reach all multiprocessors; of many, each costs time to begin. */
+/* Chooses small workgroups, so that all multiprocessors get some; large ones if there are many, because starting each takes
+ * time. */
 static void
 tile_elementwise(const dop_site *s, dop_tile *tile)
 {
@@ -202,8 +203,8 @@ const dop_descriptor dop_descriptor_row = {
     .trips = dop_trips_row,
 };
 
-/* Every elementwise region can be a stage: its workgroups get the size of the persistent dispatch, and invocations that have no
- * value skip their work and stay with the others. */
+/* Every element-wise region can be a stage: its workgroups get the size of the persistent dispatch, and surplus invocations
+ * idle without leaving. */
 static const char *
 any_stage(const dop_site *s, dop_tile *tile)
 {
