@@ -1,5 +1,5 @@
-/* Attention: what its kernels have to know of a region, and the general kernel, which uses no matrix units and has no special form for
- * one token. */
+/* Attention: properties of a region that all attention kernels need, and the general kernel, which does not use matrix units
+ * and has no special form for one token. */
 #include "kernels/attention/gen_attention.h"
 #include "kernels/attention/attend.h"
 #include "kernels/gen/gen_cache.h"
@@ -37,7 +37,7 @@ dop_attn_at(const dop_site *s)
     a.value_dim = read->dim[read->rank - 1].mul;
     a.value_stride = v->dim[v->rank - 1].mul;
     a.value_start = start;
-    if (!dop_attention_cached(g, a.id)) /* rows of this step have one head beside the other */
+    if (!dop_attention_cached(g, a.id)) /* in rows of this step, heads are adjacent */
         a.value_stride = a.value_dim;
     a.merged_heads = a.group;
     a.head0 = "head0";
@@ -81,7 +81,7 @@ dop_attn_refuses_step(const dop_site *s)
                                                              : (dop_refusal){"keys and values are in no cache", NULL};
 }
 
-/* Refuses what no kernel of attention can compute. */
+/* Refuses heads that no attention kernel supports. */
 static dop_refusal
 refuse_heads(const dop_site *s)
 {
@@ -100,15 +100,15 @@ dop_attn_refuses(const dop_site *s)
 {
     const dop_node_id root = s->r->info->attn.root;
     const dop_node_id lasts = dop_attention_lasts(s->g, root);
-    /* Where a step has rows of several sequences, the row table has their sequences in that column. */
+    /* In multi-sequence steps, that column of the row table holds sequences. */
     if (lasts &&
         (dop_attention_cached(s->g, root) || (s->g->max_q > 1 && dop_node_at(s->g, lasts)->op == DOP_OP_input)))
         return (dop_refusal){"the row table has no column for the last position that a row sees", NULL};
     return refuse_heads(s);
 }
 
-/* Do rows over a cache see other rows of their block, whose last position is received, which this kernel computes?  What writes
- * the cache must have ended. */
+/* True if cached rows attend to other rows of their block, with a received last position. This kernel supports it if the
+ * cache was written by an earlier dispatch. */
 static bool
 sees_blocks(const dop_site *s)
 {
@@ -119,7 +119,7 @@ sees_blocks(const dop_site *s)
            dop_node_i(s->g, root, DOP_A_alibi) == 0;
 }
 
-/* The number of query rows whose sums over invocations are added up at once: as many as a quarter of the shared memory holds. */
+/* Returns the number of query rows whose sums are reduced across invocations at once: a quarter of the shared memory. */
 static uint32_t
 rows_at_once(uint32_t rows, const dop_tile *tile, const dop_target *t)
 {
@@ -127,7 +127,7 @@ rows_at_once(uint32_t rows, const dop_tile *tile, const dop_target *t)
     return batch < 1 ? 1 : batch > rows ? rows : batch;
 }
 
-/* The number of query heads of a head group that a workgroup takes: as many as it has shared memory for. */
+/* Returns the number of query heads per workgroup. */
 static uint32_t
 heads_of(const attn *a, const dop_tile *tile)
 {
@@ -141,7 +141,7 @@ tile_bytes(const attn *a, const dop_tile *tile, const dop_target *t)
     return (rows * a->dim + rows * tile->wg + rows_at_once(rows, tile, t) * tile->wg * 4 + rows * tile->wg / 8) * 4;
 }
 
-/* Values of a K row that an invocation multiplies at once. */
+/* Returns the values of a K row that an invocation multiplies at once. */
 static uint32_t
 step_of(const dop_graph *g, const attn *a)
 {
@@ -149,9 +149,9 @@ step_of(const dop_graph *g, const attn *a)
     return halves || dop_attn_in_blocks(g, a, 0) ? 8 : 4;
 }
 
-/* The placement of the general kernel: all rows of a workgroup in every invocation.  DS neighbouring invocations score one position,
- * so that each K row is read once for all rows; then an invocation has four values of the head and a share of the positions, so that
- * each V row is read once too. */
+/* Returns the placement of the general kernel: every invocation processes all query rows of the workgroup. DS adjacent
+ * invocations score one position, so that each K row is read once for all query rows. Then an invocation has four values of
+ * the head and a share of the positions, so that each V row is also read once. */
 static dop_nest_placement
 placement_of(const dop_gen *gen, const attn *a)
 {
@@ -168,7 +168,7 @@ placement_of(const dop_gen *gen, const attn *a)
         .subgroup = tile->subgroup ? gen->e.target->subgroup : 1};
 }
 
-/* Numbers, shared memory and macros of the placement. */
+/* Declares numbers, shared memory and macros of the placement. */
 static void
 declare(dop_attend *x)
 {
@@ -193,7 +193,7 @@ declare(dop_attend *x)
                  "#define DOP_ROWS(j) for (uint j = 0u; j < R; j++)\n");
 }
 
-/* Scores of CP positions, s, and the largest ones of an invocation, top. */
+/* Computes s, the scores of CP positions, and top, the maximum over an invocation's scores and m. */
 static void
 multiply(dop_attend *x)
 {
@@ -222,7 +222,7 @@ multiply(dop_attend *x)
                   x->score, dop_attend_seen(x, "j / G"));
 }
 
-/* The largest of each row's values in the workgroup: of subgroups, and then of all of them; or by a tree. */
+/* Reduces each row's maximum over the workgroup: by subgroups and then across them, or by a tree. */
 static void
 find_largest(dop_attend *x)
 {
@@ -250,7 +250,7 @@ find_largest(dop_attend *x)
     dop_nest_code(n, "DOP_ROWS(j) top[j] = dop_s[j * WG];\n");
 }
 
-/* Weights of the positions, and the sums of an invocation's share of them. */
+/* Computes the weights of the positions, and accumulates an invocation's share of the weighted values. */
 static void
 weigh(dop_attend *x)
 {
@@ -274,7 +274,7 @@ weigh(dop_attend *x)
                   dop_attend_load(x, 'V', 4, "d4 * 4u"));
 }
 
-/* Adds up and stores the sums of all rows, BATCH at a time.  Weights were summed for each subgroup, or for each invocation. */
+/* Reduces and stores the sums of all rows, BATCH at a time. The sums of weights are per subgroup, or per invocation. */
 static void
 meet(dop_attend *x)
 {
@@ -364,7 +364,7 @@ shared_bytes(dop_gen *gen)
     return tile_bytes(&a, &gen->choice->tile, gen->e.target) + dop_tail_bytes(gen, 1);
 }
 
-/* More query heads to a KV head than a workgroup holds are divided among workgroups. */
+/* Divides a head group among several workgroups if it exceeds the capacity of one. */
 static void
 divide_heads(const attn *a, const dop_target *t, dop_tile *tile)
 {
@@ -388,7 +388,7 @@ dop_attn_tile(const dop_site *s, dop_tile *tile)
     tile->wg = dop_wg_of(t, t->schedule.attention_wg);
     while (tile->wg < a.value_dim / 4 && tile->wg * 2 <= t->max_workgroup)
         tile->wg *= 2;
-    /* One token: 64 positions at once, which is the shortest split, by as many invocations as fit. */
+    /* One token: 64 positions at once, the length of the shortest split, with the maximum number of invocations. */
     if (g->max_t == 1 && tile->subgroup && !t->cpu) {
         tile->wg = t->schedule.attention_one_wg / (a.dim <= 64 ? 2 : 1);
         while (tile->wg > t->max_workgroup)
@@ -403,11 +403,12 @@ dop_attn_tile(const dop_site *s, dop_tile *tile)
     tile->bq = a.group >= rows || dop_attn_mixes(s) || dop_attention_chosen(g, a.id) ? 1 : rows / a.group;
     if (tile->bq > g->max_t)
         tile->bq = g->max_t;
-    /* queries, scores and the final sums share the workgroup's memory */
+    /* queries, scores and final sums share the workgroup's memory */
     while (tile->bq > 1 &&
            (a.group * tile->bq * (a.dim + tile->wg + tile->wg / 8) + tile->wg * 6) * 4 > t->shared_bytes / 4 * 3)
         tile->bq /= 2;
-    /* With large head groups, fewer positions at a time, as long as every four values of a head have an invocation. */
+    /* With large head groups, process fewer positions at a time, as long as there is an invocation for every four values of a
+     * head. */
     while (tile_bytes(&a, tile, t) + sums > t->shared_bytes && tile->wg > least && tile->wg / 2 >= a.value_dim / 4) {
         tile->wg /= 2;
         if (tile->ds > 1)
@@ -416,7 +417,8 @@ dop_attn_tile(const dop_site *s, dop_tile *tile)
     divide_heads(&a, t, tile);
 }
 
-/* Most positions that one workgroup of attention walks over; with a window, no more than the window reaches. */
+/* Returns the maximum number of positions that a workgroup walks over; with a window, at most its length plus the rows of the
+ * step. */
 uint64_t
 dop_attn_reaches(const dop_site *s, const dop_attn *a)
 {
@@ -438,8 +440,8 @@ dop_attn_reaches(const dop_site *s, const dop_attn *a)
     return most > least ? most : least;
 }
 
-/* Loop trip count of the prologue and epilogue of attention: heads of queries and of this step's rows, statistics of whole rows, a
- * per-head product. */
+/* Returns the loop trip count of the prologue and epilogue: heads of queries and of this step's rows, statistics of whole
+ * rows, and the per-head product. */
 uint64_t
 dop_trips_heads(const dop_site *s, const dop_tile *tile, const dop_attn *a, uint32_t rows)
 {
@@ -455,7 +457,7 @@ dop_trips_heads(const dop_site *s, const dop_tile *tile, const dop_attn *a, uint
     return n + (found->tail.id ? (dop_turns(1u << 14, tile->wg) + dop_turns(a->value_dim, 4)) * rows : 0);
 }
 
-/* Loop trip count of the general kernel: loops over the query rows of a workgroup, for every chunk of positions. */
+/* Returns the loop trip count of the general kernel: loops over the workgroup's query rows for every chunk of positions. */
 static uint64_t
 trips(const dop_site *s, const dop_tile *tile)
 {
@@ -492,12 +494,12 @@ static void
 settle(const dop_site *s, dop_tile *tile)
 {
     const attn a = dop_attn_at(s);
-    if (tile->bq) /* else it is illegal */
+    if (tile->bq) /* otherwise the tile is illegal */
         divide_heads(&a, s->t, tile);
 }
 
-/* Four values of a head for each invocation.  ds lanes, which sum by shuffles, share a key; rows of several sequences, or that see chosen
- * positions, are alone in a workgroup. */
+/* Checks the tile. An invocation has four values of a head, and ds lanes, which reduce by shuffles, share a key. Rows of
+ * several sequences, or that attend to chosen positions, need workgroups of their own. */
 static void
 legal(dop_check *c)
 {

@@ -1,11 +1,11 @@
-/* Prefill attention on matrix units, in one walk over the cache, with the online softmax of FlashAttention-2 (Dao, arXiv 2307.08691): a
- * workgroup has query rows (tokens by the query heads of one KV head, or a share of these), and takes CP positions at a time, whose K
- * and V rows all its subgroups share while the next ones are on their way to registers (attention_units.glsl).  What groups of
- * positions found is merged at the end.
+/* Prefill attention on matrix units, in one pass over the cache, with the online softmax of FlashAttention-2 (Dao, arXiv
+ * 2307.08691). A workgroup has query rows: tokens by the query heads of one KV head, or a part of these. It processes CP
+ * positions at a time. All its subgroups share their K and V rows in shared memory, while the next ones are prefetched to
+ * registers (attention_units.glsl). The results of position groups are merged at the end.
  *
- * Scores stay in the units: exp2(score - M) is made element by element, whatever rows and columns an invocation has.  M is no maximum
- * but a number that no score so far exceeds by more than 2^SLACK: only where one does, the subgroup takes the rows' maxima through its
- * piece of shared memory and scales its sums, so that almost all tiles need neither. */
+ * Scores stay in fragments: exp2(score - M) is computed element-wise, independent of the fragment layout. M need not be the
+ * maximum: no score so far exceeds it by more than 2^SLACK. Only if a score does, the subgroup computes row maxima through
+ * shared memory and rescales its sums; almost all tiles skip this. */
 #include "kernels/attention/attend.h"
 #include "kernels/attention/gen_attend.h"
 #include "kernels/attention/gen_attention.h"
@@ -15,30 +15,30 @@
 
 #include <math.h>
 
-/* How a matrix of probabilities, which is a sum to the matrix units, becomes a factor of the second product. */
+/* How a fragment of probabilities, which is an accumulator, becomes a factor of the second product. */
 typedef enum pass_way {
-    PASS_CAST,   /* by a conversion: the NV form, whose matrices are not tied to a use */
-    PASS_HALVES, /* through shared memory, as sums of f16 */
-    PASS_FLOATS  /* through shared memory, as sums of f32 that invocations convert */
+    PASS_CAST,   /* by a conversion: NV matrices have no fixed use */
+    PASS_HALVES, /* through shared memory, as f16 accumulators */
+    PASS_FLOATS  /* through shared memory, as f32 accumulators that invocations convert */
 } pass_way;
 
-/* Consequences of a tile: how its subgroups divide the work, and where things are in shared memory, in words of 16 bytes. */
+/* Properties derived from a tile: the division of work among subgroups, and the shared memory layout in 16-byte words. */
 typedef struct layout {
-    uint32_t dim, value_dim; /* of a head, filled up with zeros to whole matrices */
-    uint32_t heads;          /* of a workgroup; others have the other query heads of its KV head */
+    uint32_t dim, value_dim; /* head sizes, zero-padded to whole fragments */
+    uint32_t heads;          /* query heads of a workgroup; others have the rest of the KV head's group */
     uint32_t subgroups, row_groups, position_groups;
-    uint32_t value_groups; /* the same rows and positions, for a share of the values each */
-    uint32_t depth_groups; /* value groups that make a share of the scores' depth each and add them up */
-    uint32_t m, rows;      /* rows of queries: of a matrix, of the workgroup */
-    uint32_t n;            /* columns of a matrix, and as many rows of its second factor */
-    uint32_t positions;    /* processed at a time */
-    bool split_q;          /* queries are sums of two halves */
-    bool q_stays;          /* queries stay in shared memory, because registers would not hold them */
-    bool one_buffer;       /* K and V of a tile take turns in one buffer of shared memory */
+    uint32_t value_groups; /* subgroups with the same rows and positions, each with a share of the values */
+    uint32_t depth_groups; /* value groups that each compute a share of the scores' depth and add them up */
+    uint32_t m, rows;      /* query rows of a fragment; of the workgroup */
+    uint32_t n;            /* columns of a fragment, also rows of its second factor */
+    uint32_t positions;    /* positions processed at a time */
+    bool split_q;          /* queries are represented as sums of two f16 values */
+    bool q_stays;          /* queries stay in shared memory, because registers cannot hold them */
+    bool one_buffer;       /* K and V of a tile alternate in one shared memory buffer */
     bool in_keys;          /* V is columns of K */
     pass_way pass;
     uint32_t v_at, q_at, piece_at, piece, words;
-    uint32_t bytes; /* of shared memory in all */
+    uint32_t bytes; /* total bytes of shared memory */
 } layout;
 
 static uint32_t
@@ -47,16 +47,16 @@ max_u32(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-/* Must queries be sums of two halves?  Rounding a query to f16 makes an error in its scores that grows with the scale.  Usually
- * the scale is one over the root of the length, and the error does not matter.  Where queries and keys are normed and the scale is
- * 1 (Gemma 4), it does. */
+/* True if queries must be sums of two f16 values. Rounding a query to f16 causes a score error proportional to the scale.
+ * Usually the scale is 1/sqrt(dim), and the error is negligible. With normalized queries and keys and a scale of 1 (Gemma 4),
+ * it is not. */
 static bool
 splits_queries(const dop_graph *g, const dop_attn *a)
 {
     return dop_node_f(g, a->id, DOP_A_scale) * sqrt(a->dim) > 2;
 }
 
-/* 32-bit registers of an invocation that live through the loop over positions, without queries. */
+/* Returns the 32-bit registers of an invocation that are live throughout the loop over positions, without queries. */
 static uint32_t
 value_registers(const layout *l, const dop_target *t)
 {
@@ -65,14 +65,15 @@ value_registers(const layout *l, const dop_target *t)
            l->positions * max_u32(l->dim, l->value_dim) / 2 / (l->subgroups * t->subgroup);
 }
 
-/* The same, if queries stay in registers. */
+/* Returns the live registers if queries stay in registers. */
 static uint32_t
 registers(const layout *l, const dop_target *t)
 {
     return value_registers(l, t) + l->dim / l->n / l->depth_groups * (l->m * l->n / t->subgroup) / 2;
 }
 
-/* The heads of a workgroup: all that share a KV head, or as many as divide these and are no more than the rows of a matrix. */
+/* Returns the query heads per workgroup: all that share a KV head, or the largest divisor that fits in the rows of a
+ * fragment. */
 static uint32_t
 heads_of(const dop_attn *a, uint32_t m)
 {
@@ -118,16 +119,16 @@ layout_of(const dop_graph *g, const dop_attn *a, const dop_tile *tile, const dop
     return l;
 }
 
-/* A kernel's nest, its layout, and its memory. */
+/* State of the generator: nest, layout, and memory bits. */
 typedef struct units {
     dop_attend x;
     layout l;
-    bool late; /* scores have a cap */
+    bool late; /* scores have a soft cap, so scaling is applied late */
     uint32_t keys, values, pieces,
-        rows; /* K, V, the subgroups' pieces, M and sums of rows: bits by dop_nest_memory() */
+        rows; /* memory bits (dop_nest_memory): K, V, pieces of subgroups, statistics of rows */
 } units;
 
-/* Products of queries and keys.  Queries of two halves are two factors. */
+/* Computes products of queries and keys. Queries that are sums of two f16 values are two factors. */
 static void
 multiply(units *u)
 {
@@ -152,7 +153,7 @@ multiply(units *u)
         ->reads = u->keys | (l->q_stays ? u->x.q : 0);
 }
 
-/* The sums of subgroups that have a share of the depth each, of one matrix after the other. */
+/* Adds up the scores of the subgroups that share the depth, one fragment at a time. */
 static void
 add_depths(units *u)
 {
@@ -169,7 +170,7 @@ add_depths(units *u)
     }
 }
 
-/* Some positions must not count at the edge of what the rows see; and where a score is too large, all sums are scaled. */
+/* Masks positions at the edges of the rows' ranges, and rescales all sums if a score exceeds M by too much. */
 static void
 scale(units *u)
 {
@@ -219,8 +220,8 @@ scale(units *u)
         ->writes = u->pieces;
 }
 
-/* Scores become weights, which are factors p: by a conversion, or in shared memory, two at a time; there as sums of halves, or of floats
- * that invocations convert. */
+/* Converts scores to weights p, factors of the second product: by a conversion, or through shared memory, two fragments at a
+ * time. */
 static void
 weigh(units *u)
 {
@@ -250,7 +251,8 @@ weigh(units *u)
         ->writes = u->pieces;
 }
 
-/* A turn of the loop over positions.  Sums are of the rounded weights, which are what V is multiplied with, so that these add up to 1. */
+/* Emits an iteration of the loop over positions. The sums add up the rounded weights that V is multiplied by, so that
+ * normalized weights add up to 1. */
 static void
 turn(units *u)
 {
@@ -293,7 +295,7 @@ turn(units *u)
     dop_nest_end(n);
 }
 
-/* Brings the sums of all position groups to one scale and adds them up. */
+/* Rescales the sums of all position groups to a common maximum, and adds them up. */
 static void
 meet(units *u)
 {
@@ -319,8 +321,9 @@ meet(units *u)
     dop_nest_return(n, "sub >= RG");
 }
 
-/* Stores sums through the subgroup's piece; every invocation has the sum of weights of the row that it owns.  A sink is one more score of
- * the head, which counts only in that: the largest score may be far below it, and the sum is then large, as it should be. */
+/* Stores outputs through the subgroup's piece of shared memory; each invocation holds the sum of weights of its row. A sink
+ * is an additional score that only counts in the sum. It may exceed the running max by far, which makes the sum large, as
+ * intended. */
 static void
 store(units *u)
 {
@@ -359,7 +362,7 @@ store(units *u)
     dop_nest_end(n);
 }
 
-/* Numbers, memory, macros and functions.  Scores times FACTOR are exponents of 2, as exp2 takes them. */
+/* Declares numbers, memory, macros and functions. Scores times FACTOR are arguments of exp2. */
 static dop_status
 declare(units *u)
 {
@@ -384,8 +387,8 @@ declare(units *u)
     return dop_template_fill(x->gen, "attention_units.glsl", &keys, &x->decls);
 }
 
-/* What rows see: those of the workgroup lo to wh; of the subgroup, the first from sf or later, from sg on all of them, and the last to sl
- * or farther, to sh. */
+/* Returns code that computes ranges of positions. Workgroup: lo to wh. Subgroup: all rows attend to sg .. sl, and some rows
+ * to positions from sf on and up to sh. */
 static const char *
 span(dop_gen *gen, const dop_attn *a)
 {
@@ -410,7 +413,7 @@ span(dop_gen *gen, const dop_attn *a)
         dop_attn_bounds(gen, a));
 }
 
-/* The walk over positions.  Queries stay in registers, or where these would not hold them in shared memory. */
+/* Emits the loop over positions. Queries stay in registers, or in shared memory if registers cannot hold them. */
 static void
 walk(units *u)
 {
@@ -431,8 +434,7 @@ walk(units *u)
     dop_nest_code(n, "DOP_FILL(0u, CP, D, DM, LK)\n%s", l->in_keys ? "" : "DOP_FILL(V_AT, CP, DV, DVM, LV)\n")->writes =
         u->keys | u->values;
     dop_nest_code(n, "FRAG acc[FV], sums = FRAG(0.0), m = FRAG(NOTHING);\nDOP_EACH(i, FV) acc[i] = FRAG(0.0);\n");
-    dop_nest_for(n, "base", "lo", "wh", "CP")->through =
-        true; /* a bound of wh + 1 made NVIDIA's compiler unroll turns */
+    dop_nest_for(n, "base", "lo", "wh", "CP")->through = true; /* with a bound of wh + 1, NVIDIA's compiler unrolls */
     turn(u);
     dop_nest_end(n);
 }
@@ -451,7 +453,7 @@ emit(dop_gen *gen)
     if (l.pass == PASS_HALVES)
         e->caps |= DOP_CAP_coop_f16_sums;
     if (dop_node_at(e->g, a->n->src[1])->type == DOP_TYPE_f32)
-        e->blocks = true; /* whose functions pack halves */
+        e->blocks = true; /* cache.glsl has the functions that pack f16 */
     gen->grid[0] = a->kv * (a->group / l.heads);
     gen->grid[1] = dop_div_up_u32(e->g->max_t, tile->bq);
     const dop_nest_placement pl = {
@@ -522,21 +524,22 @@ fits(const dop_site *s)
         dop_attn_values_in_keys(s->g, &a) && a.value_start % 8 == 0 && a.value_dim % dop_matrix_n(s->t->matrix) == 0;
     if (!in_keys && (a.value_start || a.value_stride != a.value_dim || a.value_dim % 8))
         return (dop_refusal){"values are no rows of multiples of 8", NULL};
-    if (dop_matrix_n(s->t->matrix) != dop_matrix_k(s->t->matrix)) /* a matrix of weights is a factor, too */
+    if (dop_matrix_n(s->t->matrix) != dop_matrix_k(s->t->matrix)) /* a fragment of weights is also a factor */
         return (dop_refusal){"the target's matrices have fewer columns than depth", NULL};
     if (dop_attn_makes_heads(&gen) || !dop_emit_wide(&gen.e, a.n->src[0]))
         return (dop_refusal){"the region makes heads or cache rows itself", "`apart`"};
     return dop_attn_refuses_slopes(s);
 }
 
-/* Avoided for one token only.  Unused rows of a matrix cost nothing: even 4 rows take less time with matrix units than without. */
+/* Avoids only single tokens. Unused fragment rows are cheap: even 4 rows are faster with matrix units than without. */
 static const char *
 avoid(const dop_site *s)
 {
     return s->g->max_t < 2 ? "one token" : NULL;
 }
 
-/* A head too long for the sums of one subgroup, whose registers then do not hold queries either, gets groups of values. */
+/* Applies the groups to the tile. If a head is too long for the accumulators of one subgroup, whose registers cannot hold
+ * queries either, its values are divided into groups. */
 static layout
 take_shape(const dop_site *s, const dop_attn *a, const dop_attention_groups *of, dop_tile *tile)
 {
@@ -557,8 +560,8 @@ take_shape(const dop_site *s, const dop_attn *a, const dop_attention_groups *of,
     }
 }
 
-/* The tile: the first row of schedule.attention_tiles that fits the head and the target.  Where there are not enough rows of
- * queries to occupy all cores, positions are divided among subgroups instead. */
+/* Chooses the tile: the first row of schedule.attention_tiles that fits the head and the target. If there are not enough
+ * query rows to occupy all cores, positions are divided among subgroups instead. */
 static void
 choose_tile(const dop_site *s, dop_tile *tile)
 {
@@ -581,7 +584,7 @@ choose_tile(const dop_site *s, dop_tile *tile)
     }
 }
 
-/* Groups of subgroups for rows of queries, positions and values, with whole matrices each. */
+/* Checks that groups of subgroups for query rows, positions and values consist of whole fragments. */
 static void
 legal(dop_check *c)
 {

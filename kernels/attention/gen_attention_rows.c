@@ -1,6 +1,6 @@
-/* Attention on CPU devices, four query rows at a time.  A workgroup is one subgroup whose lanes split the head; sums and weights go
- * round by shuffles, without barriers, and four rows are the components of a vector, so that there is one copy of everything.  Loops
- * end behind their bodies, because a test before the body would run it once more with no lane switched on. */
+/* Attention on CPU devices, four query rows at a time. A workgroup is one subgroup whose lanes divide the head. Reductions
+ * and broadcasts use shuffles instead of barriers, and the four rows are vector components. Loops are post-tested, because a
+ * pre-tested loop would run once more with all lanes inactive. */
 #include "kernels/attention/attend.h"
 #include "kernels/attention/gen_attention.h"
 #include "kernels/gen/gen_cache.h"
@@ -11,9 +11,9 @@
 
 enum { ROWS = 4 };
 
-/* Loads of each lane of a row of K (0) or V (1), and whether all lanes have the same number of values. */
+/* Division of cache rows among lanes; index 0 is K, 1 is V. */
 typedef struct lanes {
-    uint32_t wg, once; /* lanes; positions that the loops take at a time between two rescalings */
+    uint32_t wg, once; /* lanes; positions per loop iteration */
     uint32_t step, steps[2];
     bool whole[2];
 } lanes;
@@ -49,7 +49,7 @@ placement_of(const dop_gen *gen, const dop_attn *a, const lanes *l)
         .step = "DOP_STEP()"};
 }
 
-/* Begins loops over the positions of a tile, WG of them from base + b on at a time. */
+/* Begins loops over the positions of a tile: base + b is the first of WG positions. */
 static void
 begin_positions(dop_nest *n, const lanes *l)
 {
@@ -62,8 +62,9 @@ begin_positions(dop_nest *n, const lanes *l)
     dop_nest_code(n, "uint b = b0 + o;\n");
 }
 
-/* Code that goes through the values of a lane of row i of K or V, with the statement `use` for each load and query row.  Past the end
- * the last position is used again.  A condition that depends on the lane would make the driver select each value anew. */
+/* Returns code that loads row i of K or V, with the statement `use` for each load and query row. Past the end, the last
+ * position is loaded. Lane-dependent conditions are omitted where possible, because drivers would turn each value into a
+ * select. */
 static const char *
 each_load(dop_attend *x, const lanes *l, uint32_t which, const char *use)
 {
@@ -81,8 +82,9 @@ each_load(dop_attend *x, const lanes *l, uint32_t which, const char *use)
                          dop_attend_load(x, which ? 'V' : 'K', l->step, "d"), use);
 }
 
-/* Scores of a tile, and the largest of each row so far.  Each lane makes its share of the products of WG positions, and after the
- * exchange has the sum of one.  Only this lane reads its scores again.  Unrolled, because a driver may limit iterations. */
+/* Computes the scores of a tile and the running max. Each lane computes partial products of WG positions; a transposing
+ * reduction leaves it the sum of one position. A score is read only by its own lane. Unrolled, because a driver may limit
+ * iterations. */
 static void
 multiply(dop_attend *x, const lanes *l)
 {
@@ -95,7 +97,7 @@ multiply(dop_attend *x, const lanes *l)
                   "vec4 parts[WG];\n[[unroll]] for (uint i = 0u; i < WG; i++) {\n    vec4 x = vec4(0.0);\n    %s    "
                   "parts[i] = x;\n}\n",
                   each_load(x, l, 0, dot));
-    for (uint32_t half = l->wg / 2; half > 0; half /= 2) /* until lane i has the sum for position i */
+    for (uint32_t half = l->wg / 2; half > 0; half /= 2) /* ends with lane i holding the sum for position i */
         dop_attend_halve(x, "parts", 2 * half, "LANE", half);
     dop_nest_code(n,
                   "uint p = base + b + LANE;\n"
@@ -110,7 +112,7 @@ multiply(dop_attend *x, const lanes *l)
     dop_nest_code(n, "top = subgroupMax(top);\n");
 }
 
-/* Weights of a tile, and the sums of its values. */
+/* Computes the weights of a tile, and accumulates the weighted values. */
 static void
 weigh(dop_attend *x, const lanes *l)
 {
@@ -133,7 +135,7 @@ weigh(dop_attend *x, const lanes *l)
     dop_nest_end(n);
 }
 
-/* Code for every four values of a lane of K or V, at column d of row j, with this statement. */
+/* Returns code with this statement for every four values of a lane of K or V, at column d of row j. */
 static const char *
 each_four(dop_attend *x, const lanes *l, uint32_t which, const char *statement)
 {
@@ -146,7 +148,7 @@ each_four(dop_attend *x, const lanes *l, uint32_t which, const char *statement)
                          l->steps[which] * fours, fours, fours, statement);
 }
 
-/* Sums go through the memory of the queries, so that neighbouring lanes store neighbouring values. */
+/* Stores the outputs through the memory of the queries, so that adjacent lanes store adjacent values. */
 static void
 meet(dop_attend *x, const lanes *l)
 {
@@ -165,7 +167,7 @@ meet(dop_attend *x, const lanes *l)
     dop_nest_end(n);
 }
 
-/* Numbers, shared memory and macros of the placement. */
+/* Declares numbers, shared memory and macros of the placement. */
 static dop_status
 declare(dop_attend *x, const lanes *l)
 {
@@ -187,7 +189,8 @@ declare(dop_attend *x, const lanes *l)
     return dop_template_fill(x->gen, "rows.glsl", &keys, &x->decls);
 }
 
-/* Where rows are of several sequences, a workgroup has those of only one token. */
+/* Returns code that finds the workgroup's rows. If rows belong to several sequences, a workgroup has those of only one
+ * token. */
 static const char *
 find_rows(dop_emit *e, bool mixes, uint32_t of_token)
 {
@@ -212,7 +215,8 @@ emit(dop_gen *gen)
     const dop_nest_placement pl = placement_of(gen, &x.a, &l);
     x.a.rows = ROWS;
     x.step = l.step;
-    /* A step of one row loads its position once, because loads are expensive on CPU devices.  Only its heads have a tail. */
+    /* A single-row step loads its position only once, because loads are expensive on CPU devices. Only such a step has
+     * per-head products. */
     const dop_attend_rows rows = {.find = find_rows(e, mixes, of_token),
                                   .sequence = mixes ? "DOP_T(0u)" : "0u",
                                   .tokens = one ? "1u" : "R",
@@ -279,13 +283,13 @@ choose_tile(const dop_site *s, dop_tile *tile)
 {
     dop_attn_tile(s, tile);
     tile->wg = s->t->subgroup;
-    /* An iteration takes one position per lane, for which that lane then sums up; more positions would be more code. */
+    /* One position per lane and iteration keeps the code small; more positions only if the loop trip count requires it. */
     tile->positions = tile->wg;
     while (tile->positions < DOP_ROWS_TILE && dop_trips_too_many(s, &dop_descriptor_attention_rows, tile))
         tile->positions *= 2;
 }
 
-/* The workgroup is a subgroup, each lane of which sums up for one position. */
+/* The workgroup is one subgroup, and each lane reduces whole positions. */
 static void
 legal(dop_check *c)
 {

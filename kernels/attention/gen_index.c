@@ -1,13 +1,13 @@
-/* Sparse attention: the scores by which an index judges the positions of a row, and the choice of the best ones. */
+/* Sparse attention: index scores of the positions for a row, and the choice of the top positions. */
 #include "kernels/attention/gen_attend.h"
 #include "kernels/gen/gen.h"
 #include "kernels/gen/gen_cache.h"
 #include "kernels/gen/templates.h"
 #include "kernels/gen/trips.h"
 
-enum { HEADS = 16 }; /* most heads of an index whose sums an invocation holds at once */
+enum { HEADS = 16 }; /* maximum number of index heads whose sums an invocation holds at once */
 
-/* The index as the functions for caches see it (gen_cache.c): one head of keys, and no values. */
+/* Returns the index in the form that the cache functions need (gen_cache.c): one head of keys, and no values. */
 static dop_attn
 index_of(const dop_site *s)
 {
@@ -28,7 +28,7 @@ heads_at_once(const dop_attn *a)
     return n;
 }
 
-/* Values of a key that are multiplied at once. */
+/* Returns the values of a key that are multiplied at once. */
 static uint32_t
 step_of(const dop_graph *g, const dop_attn *a)
 {
@@ -36,7 +36,7 @@ step_of(const dop_graph *g, const dop_attn *a)
     return halves || dop_attn_in_blocks(g, a, 0) ? 8 : 4;
 }
 
-/* The statement that puts a value of the row's queries, or of its weights, into shared memory. */
+/* Returns the statement that puts a value of the row's queries, or of its weights, into shared memory. */
 static const char *
 loaded(dop_gen *gen, dop_node_id id, const char *put, const char *put1, const char *col, bool wide)
 {
@@ -138,14 +138,14 @@ positions_bytes(dop_gen *gen)
     return (256 + 2 + 2 * gen->choice->tile.wg) * 4;
 }
 
-/* One workgroup for each row, as large as the target allows. */
+/* Chooses one workgroup per row, as large as the target allows. */
 static void
 tile_positions(const dop_site *s, dop_tile *tile)
 {
     tile->wg = s->t->cpu ? 32 : s->t->max_workgroup < 1024 ? s->t->max_workgroup : 1024;
 }
 
-/* Four digits and two walks over a share of the row. */
+/* Returns the loop trip count: four radix digits and two walks over an invocation's share of the row. */
 static uint64_t
 trips_positions(const dop_site *s, const dop_tile *tile)
 {

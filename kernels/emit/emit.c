@@ -223,8 +223,7 @@ table_row(dop_emit *e, dop_node_id node, const char *id, const char *col, uint32
     if (of == 0)
         return dop_emit_value(e, table, (dop_index){dop_emit_str(e, "min(%s, %uu)", id, rows - 1), col}, width);
     const char *row = dop_emit_str(e, "i%u", e->n_temps++);
-    dop_emit_index(e, "uint %s = min(%s, %uu) - %uu;", row, id, of - 1, first); /* huge (wrapped) for rows before the
-                                                                                 * part */
+    dop_emit_index(e, "uint %s = min(%s, %uu) - %uu;", row, id, of - 1, first); /* wraps around for rows before it */
     const char *v = dop_emit_value(e, table, (dop_index){dop_emit_str(e, "min(%s, %uu)", row, rows - 1), col}, width);
     return dop_emit_temp(e, width,
                          dop_emit_str(e, "%s < %uu ? %s : %s", row, rows, v, width == 4 ? "vec4(0.0)" : "0.0"));

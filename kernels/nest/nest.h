@@ -24,8 +24,7 @@ typedef enum dop_stmt_kind {
 
 typedef struct dop_stmt {
     dop_stmt_kind kind;
-    const char *type, *name; /* the variable that the statement introduces; name also: an lvalue, a function, a hole's
-                              * purpose */
+    const char *type, *name; /* name of the new variable, or an lvalue, function, or hole's purpose */
     const char *value;       /* initial value of a loop, condition, parameters or arguments, text of a hole */
     const char *end, *step;  /* loops: bound of the variable, and increment */
     uint32_t reads, writes;  /* shared memory that the statement reads and writes, as bits from dop_nest_memory() */
@@ -74,14 +73,11 @@ const char *dop_nest_text(dop_nest *n, const char *format, ...) DOP_NEST_PRINTF(
 
 /* Statements. Calls that begin a block are paired with dop_nest_end(). */
 void dop_nest_number(dop_nest *n, const char *name, uint32_t value);
-uint32_t dop_nest_memory(dop_nest *n, const char *name);      /* Registers shared memory (for example, of a library) and
-                                                               * returns its bit. */
-uint32_t dop_nest_named(const dop_nest *n, const char *text); /* returns the bits of the shared memory named in the
-                                                               * text */
+uint32_t dop_nest_memory(dop_nest *n, const char *name);      /* registers shared memory; returns its bit */
+uint32_t dop_nest_named(const dop_nest *n, const char *text); /* bits of shared memory that the text names */
 /* Declares shared memory before the open function, and returns its bit. */
 uint32_t dop_nest_shared(dop_nest *n, const char *type, const char *name, uint32_t count);
-void dop_nest_function(dop_nest *n, const char *name, const char *parameters); /* begins a block, as do the next four
-                                                                                * calls */
+void dop_nest_function(dop_nest *n, const char *name, const char *parameters); /* begins a block, also the next four */
 /* A loop with `name` from `first` while less than `end`, in steps of `step` (NULL: 1). */
 dop_stmt *dop_nest_for(dop_nest *n, const char *name, const char *first, const char *end, const char *step);
 /* A post-tested loop that must not be unrolled. It ends when the variable's next value, the expression `next` (NULL: plus 1),
