@@ -1,10 +1,10 @@
-/* Linear recurrences row by row, whose state lies in vectors among lanes (gen_scan.c). */
+/* Linear recurrences row by row, with the state in vectors divided among lanes (gen_scan.c). */
 #include "kernels/gen/legal.h"
 #include "kernels/gen/templates.h"
 #include "kernels/gen/trips.h"
 #include "kernels/scan/gen_scan.h"
 
-/* Declares sizes, shared memory, and the macros that store in it. */
+/* Declares sizes, shared memory, and the macros that store to it. */
 static void
 declare(dop_scan_nest *o)
 {
@@ -26,8 +26,8 @@ declare(dop_scan_nest *o)
                 {"J", o->j}, {"ROWS", rows}, {"LK", pitch}, {"TEAMS", o->gen->choice->tile.wg / o->lanes});
 }
 
-/* Begins statements for each vector s[r * J + j] of the state that an invocation has: a value, then under a condition those for vectors
- * inside the state, at row p, column n and place c. */
+/* Begins loops over the state vectors s[r * J + j] of an invocation, each initialized to `value` (NULL: not). The innermost
+ * block is conditional: it covers vectors inside the state, at row p, column n and index c. */
 static void
 each_vector(dop_scan_nest *o, const char *value)
 {
@@ -42,7 +42,7 @@ each_vector(dop_scan_nest *o, const char *value)
     dop_nest_if(n, "p < P && n < N");
 }
 
-/* The state after the last row, or after a row (an expression), of which every one leaves a state where there are copies enough. */
+/* Saves the state after the last row, or after `row` (an expression) if there are enough copies for every row. */
 static void
 save_state(dop_scan_nest *o, const char *row)
 {
@@ -55,7 +55,7 @@ save_state(dop_scan_nest *o, const char *row)
     dop_nest_ends(&o->n, g->keeps_each ? 4 : 3);
 }
 
-/* Adds up a value over the lanes of a team. */
+/* Adds up a value over the lanes that share a row of the state. */
 static void
 sum_lanes(dop_scan_nest *o, const char *place)
 {
@@ -66,7 +66,7 @@ sum_lanes(dop_scan_nest *o, const char *place)
         dop_nest_reduce(&o->n, place, "%s + subgroupShuffleXor(%s, %uu)", place, place, i);
 }
 
-/* c = 1 */
+/* Emits the recurrence for chunks of one row (c = 1). */
 static void
 row_by_row(dop_scan_nest *o)
 {
@@ -154,7 +154,7 @@ emit(dop_gen *gen)
     return dop_gen_print_nest(gen, n);
 }
 
-/* Bytes of shared memory for so many rows: q, k, v, decays and beta. */
+/* Returns the bytes of shared memory for q, k, v, decays and beta of `rows` rows. */
 static uint32_t
 bytes_of(const dop_scan *s, uint32_t rows)
 {
@@ -168,8 +168,8 @@ shared_bytes(dop_gen *gen)
     return bytes_of(&s, gen->choice->tile.bq);
 }
 
-/* Invocations that share a row of the state.  On a CPU device a lane has whole rows: its loads are no wider together, and sums
- * across lanes would make up most of the code. */
+/* Returns the number of lanes that share a row of the state. On a CPU device it is 1: joint loads would not be wider, and
+ * sums across lanes would dominate the code. */
 static uint32_t
 lanes_of(const dop_site *site, const dop_scan *s)
 {
@@ -182,8 +182,7 @@ lanes_of(const dop_site *site, const dop_scan *s)
     return lanes;
 }
 
-/* A workgroup has the state of a head; on a CPU device it is one subgroup, whose barriers cost
- * nothing. */
+/* Chooses the tile. A workgroup holds the state of a head; on a CPU device it is one subgroup, whose barriers are free. */
 static void
 tile_of(const dop_site *site, dop_tile *tile)
 {
@@ -199,8 +198,8 @@ tile_of(const dop_site *site, dop_tile *tile)
         tile->bq = room ? room : 1;
 }
 
-/* The tile of a stage: a workgroup for each head, as in an ordinary dispatch; it prefetches its state while the rows' values are
- * computed, of all rows at once, because each time it would wait for other stages. */
+/* Chooses the tile of a stage: one workgroup per head, as in an ordinary dispatch. It prefetches its state while values of
+ * the rows are computed. All rows are staged at once, because each staging waits for other stages. */
 static const char *
 as_stage(const dop_site *site, dop_tile *tile)
 {
@@ -212,7 +211,7 @@ as_stage(const dop_site *site, dop_tile *tile)
     return dop_scan_fits(site).why;
 }
 
-/* The staging of rows is counted value by value. */
+/* Returns the loop trip count, with the staging of rows counted value by value. */
 static uint64_t
 trips(const dop_site *site, const dop_tile *tile)
 {
@@ -232,7 +231,8 @@ trips(const dop_site *site, const dop_tile *tile)
            256;
 }
 
-/* Teams of lanes, which sum by shuffles, share out the rows of a head's state; a lane has `held` vectors of it. */
+/* Checks the tile. Groups of lanes, which reduce by shuffles, divide the rows of a head's state; a lane holds `held` vectors
+ * of it. */
 static void
 legal(dop_check *c)
 {

@@ -2,7 +2,7 @@
 
 #include "kernels/spirv/spirv.h"
 
-/* The header defines a constant of this name that is not static. */
+/* The header defines a non-static constant of this name; renamed to avoid clashes. */
 #define kDefaultMaxIdBound dop_link_max_id_bound
 #include <spirv-tools/libspirv.h>
 #include <stdio.h>
@@ -13,23 +13,23 @@ enum { NO_BUILT_IN = -1, MAX_POOLS = 64 };
 
 /* An instruction of a module. */
 typedef struct inst {
-    uint32_t op, first, n; /* opcode; number of the first word; number of words */
+    uint32_t op, first, n; /* opcode; index of the first word; number of words */
     uint32_t type, result; /* ids of the result's type and of the result; 0: none */
 } inst;
 
 typedef struct module {
-    dop_buf words, is_id; /* words of all instructions (uint32_t); is the word an id? (uint8_t) */
+    dop_buf words, is_id; /* words of all instructions (uint32_t); 1 for words that are ids (uint8_t) */
     dop_buf insts;
     uint32_t bound, version, main;
-    uint32_t *map;     /* id -> id in the result, 0: not yet */
+    uint32_t *map;     /* id -> id in the result, 0: not assigned yet */
     uint32_t *defined; /* id -> index of its instruction + 1 */
-    int32_t *built_in; /* id -> its built-in, as decorated */
-    bool *dropped;     /* the id stands for another module's, which has its decorations already */
+    int32_t *built_in; /* id -> its BuiltIn decoration, or NO_BUILT_IN */
+    bool *dropped;     /* id -> replaced by another module's id, which is already decorated */
 } module;
 
-/* Shared memory that arrays or scalars of several modules share. */
+/* A Workgroup variable that arrays or scalars of several modules share. */
 typedef struct pool {
-    uint32_t element, length; /* id of the element type; elements, 0: a scalar */
+    uint32_t element, length; /* id of the element type; number of elements, 0: a scalar */
     uint32_t id;
 } pool;
 
@@ -37,9 +37,9 @@ typedef struct linker {
     dop_diag *diag;
     uint32_t next_id;
     dop_buf capabilities, extensions, imports, modes, decorations, globals, functions, interface;
-    uint32_t memory_model[3]; /* the instruction */
+    uint32_t memory_model[3]; /* the OpMemoryModel instruction */
     uint32_t stage_record;
-    uint32_t built_ins[64]; /* id of the variable or constant by number, 0: none yet */
+    uint32_t built_ins[64]; /* BuiltIn -> id of its variable or constant, 0: none yet */
     uint32_t n_pools;
     pool pools[MAX_POOLS];
 } linker;
@@ -57,7 +57,7 @@ words_of(const module *m, const inst *i)
     return (const uint32_t *)(const void *)m->words.data + i->first;
 }
 
-/* --- reading ------------------------------------------------------------------------------------------------------- */
+/* --- reading ----------------------------------------------------------------------------------------------------------- */
 
 static spv_result_t
 on_header(void *user, spv_endianness_t endian, uint32_t magic, uint32_t version, uint32_t generator, uint32_t bound,
@@ -142,7 +142,7 @@ module_read(const dop_buf *spirv, dop_diag *diag, module *out)
     return DOP_OK;
 }
 
-/* --- ids ------------------------------------------------------------------------------------------------------------- */
+/* --- ids --------------------------------------------------------------------------------------------------------------- */
 
 static uint32_t
 id_of(linker *l, module *m, uint32_t id)
@@ -162,11 +162,12 @@ copy(linker *l, module *m, const inst *i, dop_buf *out)
         uint32_t word = m->is_id.data[i->first + k] ? id_of(l, m, w[k]) : w[k];
         dop_buf_append(out, &word, 4);
     }
-    if (out->failed) /* find_same reads whole instructions only */
+    if (out->failed) /* find_same reads only complete instructions */
         out->size = before;
 }
 
-/* Finds an instruction in `out` with these words apart from its result, and returns the id of its result; 0: none. */
+/* Finds an instruction in `out` that equals these words except for its result. Returns the id of its result (1 if it has
+ * none); 0: not found. */
 static uint32_t
 find_same(const dop_buf *out, const uint32_t *w, uint32_t n, uint32_t result_at)
 {
@@ -181,8 +182,8 @@ find_same(const dop_buf *out, const uint32_t *w, uint32_t n, uint32_t result_at)
     return 0;
 }
 
-/* Appends the instruction, unless `out` has an equal one; then the instruction's result, if it has one, is mapped to the result of
- * the equal one. */
+/* Appends the instruction unless `out` has an equal one. In that case maps the instruction's result to that of the equal
+ * one. */
 static void
 copy_once(linker *l, module *m, const inst *i, dop_buf *out)
 {
@@ -211,7 +212,7 @@ definition(const module *m, uint32_t id)
     return insts(m, &n) + m->defined[id] - 1;
 }
 
-/* Elements of a Workgroup variable; 0: it is not an array. */
+/* Returns the number of elements of a Workgroup variable; 0 if it is not an array. */
 static uint32_t
 shared_length(const module *m, const inst *i)
 {
@@ -219,7 +220,7 @@ shared_length(const module *m, const inst *i)
     return type->op == SpvOpTypeArray ? words_of(m, definition(m, words_of(m, type)[3]))[3] : 0;
 }
 
-/* Maps a Workgroup variable of a module to the stage record (a struct), or to a pool. */
+/* Maps a module's Workgroup variable to the stage record (a struct), or to a pool. */
 static dop_status
 add_shared(linker *l, module *m, const inst *i, bool *used)
 {
@@ -267,7 +268,7 @@ add_global(linker *l, module *m, const inst *i)
         l->built_ins[b] = id_of(l, m, i->result);
     }
     if (i->op == SpvOpVariable && w[3] == SpvStorageClassWorkgroup)
-        return DOP_OK; /* add_all_shared */
+        return DOP_OK; /* processed by add_all_shared */
     bool value = (i->op >= SpvOpTypeVoid && i->op <= SpvOpTypeMatrix) || i->op == SpvOpTypePointer ||
                  i->op == SpvOpTypeFunction || (i->op >= SpvOpConstantTrue && i->op <= SpvOpConstantComposite);
     if (value)
@@ -281,11 +282,11 @@ add_global(linker *l, module *m, const inst *i)
     return DOP_OK;
 }
 
-/* The longest first, so that long variables share memory with long ones. */
+/* Assigns shared variables to pools, longest first, so that long variables share memory with long ones. */
 static dop_status
 add_all_shared(linker *l, module *m)
 {
-    bool used[MAX_POOLS] = {false}; /* pools that this module has a variable in */
+    bool used[MAX_POOLS] = {false}; /* pools in which this module already has a variable */
     uint32_t n, last = UINT32_MAX, last_at = 0;
     const inst *list = insts(m, &n);
     for (;;) {
@@ -316,7 +317,7 @@ is_debug(uint32_t op)
     return (op >= SpvOpSourceContinued && op <= SpvOpLine) || op == SpvOpNoLine || op == SpvOpModuleProcessed;
 }
 
-/* The same for all modules, except that some may not need addresses. */
+/* Merges memory models. They must be equal, except that some modules may not need addresses. */
 static dop_status
 add_memory_model(linker *l, const uint32_t *w)
 {
@@ -327,7 +328,8 @@ add_memory_model(linker *l, const uint32_t *w)
     return DOP_OK;
 }
 
-/* Everything before the functions.  Decorations are added once it is known which ids stand for another module's. */
+/* Adds everything before the functions. Decorations come last, when it is known which ids are replaced by another
+ * module's. */
 static dop_status
 add_module_scope(linker *l, module *m, bool root)
 {
@@ -374,7 +376,7 @@ add_functions(linker *l, module *m, const bool *skipped)
     }
 }
 
-/* The root's placeholders become the stages' main functions. */
+/* Adds the root's functions, with calls of its placeholders redirected to the stages' main functions. */
 static dop_status
 add_root(linker *l, module *root, const uint32_t *mains, uint32_t n_stages)
 {
@@ -400,7 +402,7 @@ add_root(linker *l, module *root, const uint32_t *mains, uint32_t n_stages)
                : DOP_FAIL(l->diag, DOP_E_INTERNAL, "linking kernels: %u of %u stages have a place", found, n_stages);
 }
 
-/* --- writing ------------------------------------------------------------------------------------------------------------ */
+/* --- writing ----------------------------------------------------------------------------------------------------------- */
 
 static void
 put(dop_buf *out, uint32_t op, const uint32_t *operands, uint32_t n)
@@ -410,7 +412,7 @@ put(dop_buf *out, uint32_t op, const uint32_t *operands, uint32_t n)
     dop_buf_append(out, operands, n * 4u);
 }
 
-/* The instruction's result, whether it exists already or is added. */
+/* Returns the result id of an instruction in `globals`, which is added unless it exists. */
 static uint32_t
 result_of(linker *l, uint32_t op, uint32_t *operands, uint32_t n, uint32_t result_at)
 {

@@ -1,5 +1,6 @@
-/* Two walks over the module: the first one finds the addresses whose words are needed and gives each an id, the second one writes
- * the module with these words.  An address gets its words where it is made, because that place is before all of its uses. */
+/* Two passes over the module. The first finds the addresses whose words are needed, and assigns an id to each pair of words.
+ * The second writes the module with these words. The words are computed right after the address, which precedes all of its
+ * uses. */
 #include "kernels/spirv/spirv_addresses.h"
 
 #include "kernels/spirv/spirv.h"
@@ -7,9 +8,9 @@
 #include <stdlib.h>
 
 typedef struct id_facts {
-    uint32_t type;    /* id of the type of a value; 0: not a value */
-    uint32_t same_as; /* id of an address with the same words, or of these words; 0: none */
-    uint32_t pair;    /* id of the address's words; 0: nobody needs them */
+    uint32_t type;    /* values: id of the type; 0: not a value */
+    uint32_t same_as; /* id of an address with the same words, or of the pair of words itself; 0: none */
+    uint32_t pair;    /* id of the address's pair of words; 0: not needed */
     uint8_t is_type, is_address_type;
 } id_facts;
 
@@ -23,10 +24,10 @@ typedef struct rewriter {
     bool changes;
     id_facts *id;
     dop_buf *out;
-    dop_buf later; /* instructions that come as soon as their place allows */
+    dop_buf later; /* instructions delayed until the next position where they are allowed */
 } rewriter;
 
-/* The facts of an id; for a word that is not an id, the facts of id 0. */
+/* Returns the properties of an id; for a word that is not an id, those of id 0. */
 static id_facts *
 facts(const rewriter *r, uint32_t id)
 {
@@ -39,7 +40,7 @@ is_address(const rewriter *r, uint32_t id)
     return facts(r, facts(r, id)->type)->is_address_type;
 }
 
-/* --- reading --------------------------------------------------------------------------------------------------------- */
+/* --- reading ----------------------------------------------------------------------------------------------------------- */
 
 static void
 note_type(rewriter *r, const uint32_t *w)
@@ -60,7 +61,8 @@ chooses(uint32_t op)
     return op == SpvOpPhi || op == SpvOpSelect;
 }
 
-/* The words of an instruction that are the addresses it chooses from: every second one from `first`, or every one. */
+/* Position of the selected addresses among the words of an OpPhi or OpSelect: from first_choice on, in steps of
+ * choice_step. */
 static uint32_t
 first_choice(uint32_t op)
 {
@@ -84,8 +86,8 @@ note_value(rewriter *r, const uint32_t *w)
     f->type = w[1];
 }
 
-/* Is the instruction one with a type and a result?  types: a type has been seen; before the first one are names and decorations, which
- * have ids and numbers in any place. */
+/* True if the instruction has a type and a result. `types` is true after the first type: names and decorations before it have
+ * ids and literals in any position. */
 static bool
 has_result(const rewriter *r, const uint32_t *w, bool types)
 {
@@ -112,11 +114,11 @@ collect(rewriter *r, dop_diag *diag)
     return DOP_OK;
 }
 
-/* The address that has the words of `id`: an earlier one of another type, or itself; or these words. */
+/* Returns the address or pair from which `id` was cast, possibly through several casts; `id` itself if it is not a cast. */
 static uint32_t
 origin(const rewriter *r, uint32_t id)
 {
-    for (uint32_t n = 0; n < r->bound && facts(r, id)->same_as; n++) /* a damaged module may lead in a circle */
+    for (uint32_t n = 0; n < r->bound && facts(r, id)->same_as; n++) /* a damaged module may contain a cycle */
         id = facts(r, id)->same_as;
     return id;
 }
@@ -153,7 +155,7 @@ find_wants(rewriter *r)
     }
 }
 
-/* --- writing ---------------------------------------------------------------------------------------------------------- */
+/* --- writing ----------------------------------------------------------------------------------------------------------- */
 
 static void
 put(dop_buf *out, const uint32_t *words, uint32_t n)
@@ -190,10 +192,10 @@ put_choice(rewriter *r, const uint32_t *w)
         const bool chosen = i >= first_choice(op) && (i - first_choice(op)) % step == 0;
         put(r->out, (uint32_t[]){chosen ? pair_of(r, w[i]) : w[i]}, 1);
     }
-    put_cast(&r->later, w[1], w[2], pair); /* after all OpPhi of the block */
+    put_cast(&r->later, w[1], w[2], pair); /* must follow all OpPhi of the block */
 }
 
-/* An instruction that makes an address whose words are needed. */
+/* Writes an instruction that produces an address whose words are needed, and computes the words. */
 static void
 put_maker(rewriter *r, const uint32_t *w, bool in_function)
 {
@@ -205,7 +207,7 @@ put_maker(rewriter *r, const uint32_t *w, bool in_function)
         put_cast(&r->later, r->pair_type, pair, w[2]);
 }
 
-/* Ids for what put_pair_type will declare: constants in front of the functions have the type, too. */
+/* Assigns ids for the declarations of put_pair_type, because constants before the functions also use the type. */
 static void
 name_pair_type(rewriter *r)
 {
@@ -217,7 +219,7 @@ name_pair_type(rewriter *r)
         r->pair_type = r->next++;
 }
 
-/* The type of pairs, in front of the first function, if the module has none. */
+/* Declares the type of pairs before the first function, if the module lacks it. */
 static void
 put_pair_type(rewriter *r)
 {
@@ -227,7 +229,7 @@ put_pair_type(rewriter *r)
         put(r->out, (uint32_t[]){4u << 16 | SpvOpTypeVector, r->pair_type, r->uint_type, 2}, 4);
 }
 
-/* May what waits in r->later come in front of this instruction? */
+/* True if delayed instructions may be inserted before this instruction. */
 static bool
 is_place(uint32_t op)
 {

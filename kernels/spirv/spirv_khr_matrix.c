@@ -1,6 +1,6 @@
-/* Three walks over the module: types and values are recorded, uses are found by joining values that must have the same
- * one, and the module is written again.  A value is an id of the NV module whose type is a matrix or contains matrices.
- * Constants are not values in this sense: one constant may be needed in several uses, and each place gets the one it needs. */
+/* Three passes over the module: record types and values, infer uses by a union-find over values that must have the same use,
+ * and rewrite the module. A value is an id of the NV module whose type is or contains a matrix. Constants are not values in
+ * this sense: one constant may be needed in several uses, and each place gets the matching copy. */
 #include "kernels/spirv/spirv_khr_matrix.h"
 
 #include "kernels/spirv/spirv.h"
@@ -11,13 +11,13 @@
 enum { USES = 3 };
 
 typedef struct id_facts {
-    uint32_t at;       /* number of the word where the id's definition begins; 0: none */
-    uint32_t type;     /* id of the type of a value or constant */
-    uint32_t parent;   /* of a value: parent in the union-find of values that have one use */
-    uint32_t function; /* of a function: id of the function's type after the rewriting */
+    uint32_t at;       /* word index of the id's definition; 0: none */
+    uint32_t type;     /* values and constants: id of the type */
+    uint32_t parent;   /* values: parent in the union-find of values with the same use */
+    uint32_t function; /* functions: id of the function type after the rewrite */
     uint8_t is_type, is_constant;
-    uint8_t has_matrix; /* a type that is or holds an NV matrix; a value or constant of such a type */
-    uint8_t uses;       /* bits: for the root of a value, its use; for types and constants, all uses that are needed */
+    uint8_t has_matrix; /* the type is or contains an NV matrix; or the value or constant has such a type */
+    uint8_t uses;       /* bits by use: of a root value, its use; of types and constants, all required uses */
     uint32_t made[USES];
 } id_facts;
 
@@ -28,8 +28,8 @@ typedef struct rewriter {
     uint32_t bound, next; /* ids of the input are below `bound`; `next` is the next free id */
     uint32_t use_id[USES];
     id_facts *id;
-    uint32_t *line; /* the instruction that is being written */
-    size_t line_at; /* number of the word of `w` where the instruction begins */
+    uint32_t *line; /* the instruction being written */
+    size_t line_at; /* word index in `w` of that instruction */
     dop_diag *diag;
     dop_buf *out;
     dop_status st;
@@ -42,14 +42,15 @@ fail(rewriter *r, const char *what, uint32_t number)
         r->st = DOP_FAIL(r->diag, DOP_E_INTERNAL, "kernel %s: KHR form of its matrices: %s %u", r->name, what, number);
 }
 
-/* The facts of an id; for a word that is not an id, the facts of id 0. */
+/* Returns the properties of an id; for a word that is not an id, those of id 0. */
 static id_facts *
 facts(const rewriter *r, uint32_t id)
 {
     return &r->id[id < r->bound ? id : 0];
 }
 
-/* Before the first type come capabilities, names and decorations, which hold ids and literals in any place. */
+/* True if the instruction has a result type. Capabilities, names and decorations, which precede the first type, have ids and
+ * literals in any position. */
 static bool
 has_result_type(const rewriter *r, const uint32_t *w, bool after_types)
 {
@@ -73,7 +74,7 @@ note_type(rewriter *r, const uint32_t *w)
             t->has_matrix |= facts(r, w[i])->has_matrix;
 }
 
-/* Is the instruction inside the module, and long enough for the words that are read without a check? */
+/* True if the instruction is within the module, and long enough for the words that are read unchecked. */
 static bool
 is_whole(const rewriter *r, size_t at)
 {
@@ -115,7 +116,7 @@ collect(rewriter *r)
         fail(r, "an id out of bounds near word", r->id[0].at);
 }
 
-/* --- uses ------------------------------------------------------------------------------------------------------------ */
+/* --- uses -------------------------------------------------------------------------------------------------------------- */
 
 static uint32_t
 root(const rewriter *r, uint32_t id)
@@ -158,7 +159,7 @@ join(rewriter *r, uint32_t a, uint32_t b)
         fail(r, "a matrix of two uses, value", b);
 }
 
-/* A value that nothing multiplies is a sum: it can be loaded, scaled and stored. */
+/* Returns the use of a value. Values that are never multiplied are accumulators: they can be loaded, scaled and stored. */
 static dop_matrix_use
 use_of(const rewriter *r, uint32_t id)
 {
@@ -166,7 +167,7 @@ use_of(const rewriter *r, uint32_t id)
     return uses == 1 ? DOP_MATRIX_A : uses == 2 ? DOP_MATRIX_B : DOP_MATRIX_SUM;
 }
 
-/* The words of an instruction that are operands with the same use as the result; end 0: up to the instruction's last word. */
+/* Range of an instruction's words that are operands with the same use as the result; end 0: up to the last word. */
 typedef struct operand_range {
     uint32_t first, last_op, begin, end;
 } operand_range;
@@ -198,8 +199,8 @@ range_of(uint32_t op)
     return NULL;
 }
 
-/* Calls visit(r, word, like) for every word of an instruction of a function that may be a matrix operand: like is the id
- * whose use it has, or 0 and the use is named. */
+/* Callback for each word of a function's instruction that may be a matrix operand. `like` is the id that has the same use; 0:
+ * the use is `use`. */
 typedef void (*operand_fn)(rewriter *r, size_t word, uint32_t like, dop_matrix_use use);
 
 static void
@@ -278,7 +279,7 @@ infer_uses(rewriter *r)
     }
 }
 
-/* --- which types and constants are needed --------------------------------------------------------------------------- */
+/* --- required types and constants -------------------------------------------------------------------------------------- */
 
 static dop_matrix_use
 wanted_use(const rewriter *r, uint32_t like, dop_matrix_use use)
@@ -294,7 +295,8 @@ want_constant(rewriter *r, size_t word, uint32_t like, dop_matrix_use use)
         f->uses |= (uint8_t)(1u << wanted_use(r, like, use));
 }
 
-/* Types and constants follow their parts, so that walking backwards, everything is known when it is reached. */
+/* Propagates required uses backwards over the definitions: types and constants are defined after their parts, so all uses are
+ * known when a definition is reached. */
 static void
 spread_wants(rewriter *r, const uint32_t *defs, size_t n)
 {
@@ -316,7 +318,7 @@ spread_wants(rewriter *r, const uint32_t *defs, size_t n)
     }
 }
 
-/* Definitions before the first function, in order: at most one per id.  Then the ids that stand for them. */
+/* Finds the required uses of all types and constants, and assigns an id to each combination. */
 static void
 find_wants(rewriter *r)
 {
@@ -353,7 +355,7 @@ find_wants(rewriter *r)
     free(defs);
 }
 
-/* --- writing ---------------------------------------------------------------------------------------------------------- */
+/* --- writing ----------------------------------------------------------------------------------------------------------- */
 
 static void
 put(rewriter *r, const uint32_t *words, size_t n)
@@ -367,7 +369,7 @@ put_word(rewriter *r, uint32_t word)
     put(r, &word, 1);
 }
 
-/* The id that stands for a type or constant in this use; any other id is itself. */
+/* Returns the id of a type or constant in this use; any other id unchanged. */
 static uint32_t
 in_use(const rewriter *r, uint32_t id, dop_matrix_use use)
 {
@@ -381,7 +383,7 @@ same_words(const uint32_t *a, const uint32_t *b, uint32_t n)
     return memcmp(a, b, n * sizeof *a) == 0;
 }
 
-/* One function type for each distinct list of KHR types among the functions of the NV type at `at`. */
+/* Writes one function type for each distinct list of KHR types among the functions that have the NV type at `at`. */
 static void
 put_function_types(rewriter *r, size_t at)
 {
@@ -445,7 +447,7 @@ put_matrix_types(rewriter *r, size_t at)
                 7);
 }
 
-/* A type or constant made of matrices: written once for each use that is needed. */
+/* Writes a type or constant that contains matrices, once for each required use. */
 static void
 put_definition(rewriter *r, size_t at, uint32_t id)
 {
@@ -475,7 +477,7 @@ put_definition(rewriter *r, size_t at, uint32_t id)
     }
 }
 
-/* ColumnMajor was a Boolean; the layout is the number 0 or 1, for which the constants of the first two uses serve. */
+/* Converts NV's Boolean ColumnMajor to KHR's layout 0 or 1, for which the constants of the first two uses serve. */
 static uint32_t
 layout_of(rewriter *r, uint32_t id)
 {
@@ -485,7 +487,7 @@ layout_of(rewriter *r, uint32_t id)
     return r->use_id[op == SpvOpConstantTrue];
 }
 
-/* One word of the instruction in r->line, which begins at r->line_at. */
+/* Replaces one word of the instruction in r->line, which begins at r->line_at. */
 static void
 replace_operand(rewriter *r, size_t word, uint32_t like, dop_matrix_use use)
 {
@@ -494,7 +496,8 @@ replace_operand(rewriter *r, size_t word, uint32_t like, dop_matrix_use use)
         r->line[word - r->line_at] = f->made[wanted_use(r, like, use)];
 }
 
-/* The NV forms are (pointer, stride, column major, access...), the KHR ones (pointer, layout, stride, access...). */
+/* Converts a load or store: NV operands are (pointer, stride, column major, access...), KHR operands (pointer, layout,
+ * stride, access...). */
 static void
 swap_layout(rewriter *r, uint32_t *line, uint32_t len, uint32_t stride, uint32_t op)
 {
@@ -527,12 +530,12 @@ put_code(rewriter *r, size_t at, uint32_t function, bool types)
         swap_layout(r, line, len, 3, DOP_SPV_MATRIX_STORE_KHR);
     else if (op == SpvOpCooperativeMatrixMulAddNV)
         line[0] = len << 16 | DOP_SPV_MATRIX_MUL_ADD_KHR;
-    else if (op == SpvOpCooperativeMatrixLengthNV) /* the length depends on the use, which nothing here tells */
+    else if (op == SpvOpCooperativeMatrixLengthNV) /* KHR's length depends on the use, which is unknown here */
         fail(r, "the number of elements of matrix type", len > 3 ? w[3] : 0);
     put(r, line, len);
 }
 
-/* OpExtension with a string: an extension's name in words, 0-terminated. */
+/* Writes an OpExtension, whose operand is a 0-terminated string, with the NV name replaced by the KHR one. */
 static void
 put_extension(rewriter *r, const uint32_t *w)
 {
@@ -546,8 +549,8 @@ put_extension(rewriter *r, const uint32_t *w)
     put(r, words, sizeof words / 4);
 }
 
-/* A type or constant that nothing uses is left out: a device must support every matrix type that a module declares
- * (VUID-RuntimeSpirv-OpTypeCooperativeMatrixKHR-10163), with its use.  So are its names and decorations. */
+/* True for an unused type or constant, and for its names and decorations. They are omitted, because a device must support
+ * every matrix type and use that a module declares (VUID-RuntimeSpirv-OpTypeCooperativeMatrixKHR-10163). */
 static bool
 is_left_out(const rewriter *r, const uint32_t *w)
 {
