@@ -1,4 +1,5 @@
-/* Variants of products of one row where there are many invocations, of experts too: which regions each can make (gen_gemv.c). */
+/* Variants of single-row products for devices with many invocations, including experts: the regions that each supports
+ * (gen_gemv.c). */
 #include "kernels/gen/int8.h"
 #include "kernels/gen/products.h"
 #include "kernels/gen/trips.h"
@@ -32,7 +33,7 @@ avoid_ints_and_lanes(const dop_site *s)
     return no ? no : avoid_lanes(s);
 }
 
-/* What all variants have in common, integers, and what is tuned and what a stage has where lanes of a subgroup share rows. */
+/* Descriptor fields of all variants, of floats, of integers, of tuned ones, and of those that may be stages. */
 #define GEMV                                                                                            \
     .shared = dop_gemv_shared, .emit = dop_gemv_emit, .trips = dop_trips_gemv, .legal = dop_gemv_legal, \
     .fields = DOP_FIELD(lanes) | DOP_FIELD(rows) | DOP_FIELD(loops) | DOP_FIELD(unroll) | DOP_FIELD(stage)
@@ -45,7 +46,7 @@ const dop_descriptor dop_descriptor_gemv = {FLOATS};
 const dop_descriptor dop_descriptor_gemv_i8 = {INTS, .avoid = dop_int8_avoid};
 const dop_descriptor dop_descriptor_gemv_subgroup = {FLOATS, STAGE(gemv_subgroup), .avoid = avoid_lanes};
 const dop_descriptor dop_descriptor_gemv_subgroup_i8 = {INTS, STAGE(gemv_subgroup_i8), .avoid = avoid_ints_and_lanes};
-/* A stage has floats only: two forms of a long row would take too much shared memory. */
+/* Its stage uses floats only: two forms of a long row would need too much shared memory. */
 const dop_descriptor dop_descriptor_gemv_subgroup_mixed = {TUNED,
                                                            GEMV,
                                                            .fits = fits_mixed,

@@ -1,4 +1,4 @@
-/* Products with a matrix for each expert, for few rows: what the generator of gemv needs in addition. */
+/* Products with one matrix per expert, for few rows: additions to the GEMV generator. */
 #include "kernels/product/gen_expert.h"
 #include "kernels/gen/gen.h"
 #include "kernels/nest/nest.h"
@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-/* The choice, where the region makes it, and the rows that every workgroup keeps in shared memory: the experts of the slots,
- * and their weights where the slots are summed up. */
+/* Returns the expert choice, if the region makes it, and the rows that every workgroup keeps in shared memory: the experts of
+ * the slots, and their weights if the slots are summed. */
 static dop_choice_program
 program_of(dop_gen *gen, const dop_analysis *a, const char *t)
 {

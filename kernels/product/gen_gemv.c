@@ -13,16 +13,15 @@
 
 #include <string.h>
 
-/* The layout of the activation in shared memory: a vec4 at (step, quarter), so that neighbouring invocations, which take
- * neighbouring steps, read neighbouring words.  A software device has no banks, so there the order stays.  Long rows are
- * kept as halves. */
+/* Declares the activation in shared memory: a vec4 at (step, quarter), so that adjacent invocations, which process adjacent
+ * steps, read adjacent words. CPU devices have no banks and keep the original order. Long rows are stored as f16. */
 static void
 declare_stage(dop_gen *gen, uint32_t k_pad, uint32_t unit, bool half, dop_buf *decls)
 {
     uint32_t quarters = unit / 4, steps = k_pad / unit;
     dop_buf_printf(decls, "shared vec4 dop_x[%u];\n", k_pad / (half ? 8 : 4));
     if (half) {
-        /* Two quarters to a vec4: a step of 8 values is one load. */
+        /* Two quarters per vec4: a step of 8 values is one load. */
         dop_buf_printf(decls,
                        "#define DOP_X_AT(i) ((i) %% %uu / 2u * %uu + (i) / %uu)\n"
                        "#define DOP_X_GET(v, q) dop_x_half(dop_x[(q) / 2u * %uu + (v)], q)\n"
@@ -46,7 +45,7 @@ declare_stage(dop_gen *gen, uint32_t k_pad, uint32_t unit, bool half, dop_buf *d
                         "#define DOP_X_PUT1(i, x) dop_x[DOP_X_AT((i) >> 2)][(i) & 3u] = x\n");
 }
 
-/* A gemv has one row; experts may have several, each a workgroup's own. */
+/* Fills *p. A GEMV has one row; experts may have several rows, each with its own workgroups. */
 static dop_status
 parts_of(const dop_gen *gen, dop_parts *p)
 {
@@ -88,8 +87,8 @@ dop_stage_beside(dop_gen *gen, const dop_parts *p, uint32_t first, dop_nest *n)
     return loop;
 }
 
-/* Code for an activation that is not staged: x[q], four values of unit v, is computed from memory, and the statistics are summed
- * on the way. */
+/* Emits code for an activation that is not staged: computes x[q], four values of unit v, from memory, and accumulates the
+ * statistics. */
 static void
 compute_values(dop_gen *gen, const dop_parts *p, dop_nest *n)
 {
@@ -126,7 +125,8 @@ compute_values(dop_gen *gen, const dop_parts *p, dop_nest *n)
         dop_nest_end(n);
 }
 
-/* Code that puts the activations of one step into registers x[], from shared memory, or from memory where they are not staged. */
+/* Emits code that puts the activations of one step into registers x[], from shared memory, or from global memory if they are
+ * not staged. */
 static void
 get_row(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t rows)
 {
@@ -157,10 +157,10 @@ get_row(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t rows)
     dop_nest_end(n);
 }
 
-/* The staging of the activation in shared memory. */
+/* Staging of the activation in shared memory. */
 typedef struct staging {
-    uint32_t unit, k_pad; /* values of the largest unit of all parts; values of a row, padded to whole units */
-    bool half;            /* the row is staged as halves */
+    uint32_t unit, k_pad; /* largest unit of all parts, in values; length of a row, padded to whole units */
+    bool half;            /* the row is staged as f16 */
 } staging;
 
 static bool
@@ -172,19 +172,18 @@ are_wide(const dop_emit *e, const dop_parts *p)
     return wide;
 }
 
-/* Sets p->staged where the row lies in shared memory, and the unit of every part. */
+/* Decides how the activation is staged; sets p->staged if the row is in shared memory. */
 static staging
 plan_staging(const dop_gen *gen, dop_parts *p)
 {
     const dop_emit *e = &gen->e;
     const dop_tile *tile = &gen->choice->tile;
-    staging x = {.unit = p->unit}; /* one activation in shared memory serves all parts */
+    staging x = {.unit = p->unit}; /* one staged activation serves all parts */
     uint32_t per_wg = tile->wg / tile->lanes * tile->rows;
     x.k_pad = (p->k + x.unit - 1) / x.unit * x.unit;
     uint32_t capacity = e->target->shared_bytes / 4 * 3, all = x.k_pad * dop_product_summed(p) + p->k2;
-    /* On GPUs the row is staged when it costs something to compute, when a lane reads much of it at once, which would
-     * conflict, or when many rows share it; otherwise a plain f32 row is read where it lies.  A mailbox is polled only
-     * once. */
+    /* On GPUs the row is staged if computing it is costly, if a lane reads many values at once (bank conflicts), or if many
+     * rows share it. Otherwise a plain f32 row is read from global memory. Mailboxes must be polled only once. */
     bool worth = x.unit > 8 || p->n_prog > 0 || per_wg >= 16 || e->routes;
     if (gen->descriptor->ints)
         p->staged = true;
@@ -195,8 +194,8 @@ plan_staging(const dop_gen *gen, dop_parts *p)
     return x;
 }
 
-/* The function that puts the row into shared memory: a row program into dop_x, or into its 8-bit form.  Statistics become the
- * globals dop_stat<i>. */
+/* Emits the function that stages the row: a row program that writes dop_x, or its int8 form. Statistics become the globals
+ * dop_stat<i>. */
 static dop_status
 stage_activation(dop_gen *gen, const dop_parts *p, const staging *s, dop_nest *n, dop_product *x)
 {
@@ -249,8 +248,8 @@ stage_activation(dop_gen *gen, const dop_parts *p, const staging *s, dop_nest *n
     return st;
 }
 
-/* The per-head product behind the products (dop_tail_facts).  In a dispatch, each workgroup that made values of a head checks
- * afterwards whether it completed the head.  A stage instead has extra workgroups for the heads, from number `first` on, which
+/* Emits the per-head product after the products (dop_tail_facts). In a dispatch, each workgroup that made values of a head
+ * checks whether it completed the head. A stage instead has extra workgroups for the heads, from number `first` on, which
  * receive the values through mailboxes. */
 static void
 emit_tail(dop_gen *gen, uint32_t first, uint32_t per_wg, dop_buf *decls, dop_buf *before)
@@ -273,8 +272,8 @@ emit_tail(dop_gen *gen, uint32_t first, uint32_t per_wg, dop_buf *decls, dop_buf
     }
 }
 
-/* The tile of parts of floats in a region that also has integer products: enough cooperative lanes to take a row in one step,
- * because rows of floats are few there. */
+/* Returns the tile of float parts in a region with integer products: enough cooperative lanes to process a row in one step,
+ * because such regions have few float rows. */
 static dop_selection
 choose_floats(const dop_gen *gen, const dop_parts *p)
 {
@@ -286,7 +285,7 @@ choose_floats(const dop_gen *gen, const dop_parts *p)
     return c;
 }
 
-/* Redefines the macros of cooperative lanes for parts of floats, whose functions follow those of integer products. */
+/* Redefines the macros of cooperative lanes for float parts, whose functions come after those of integer products. */
 static void
 emit_floats_team(dop_gen *gen, dop_nest *n)
 {
@@ -296,7 +295,7 @@ emit_floats_team(dop_gen *gen, dop_nest *n)
     dop_product_team(gen, n);
 }
 
-/* The call of part i, which `n_wg` workgroups of each slot make, from workgroup `first` on. */
+/* Returns the call of part i, which `n_wg` workgroups per slot compute, from workgroup `first` on. */
 static const char *
 call_of(dop_gen *gen, const dop_parts *p, uint32_t i, uint32_t first, uint32_t n_wg, bool tails)
 {
@@ -312,7 +311,7 @@ call_of(dop_gen *gen, const dop_parts *p, uint32_t i, uint32_t first, uint32_t n
     return tails ? dop_emit_str(e, "%s dop_tails(wg - %uu);", call, first) : call;
 }
 
-/* The placement of GEMV: groups of cooperative lanes share out the rows of weights, and the lanes of a group share out the
+/* Returns the placement of GEMV: groups of cooperative lanes divide the weight rows, and the lanes of a group divide the
  * depth. */
 static dop_nest_placement
 placement_of(const dop_gen *gen, const dop_parts *p, const staging *s)
@@ -333,8 +332,8 @@ placement_of(const dop_gen *gen, const dop_parts *p, const staging *s)
     return pl;
 }
 
-/* Emits the functions of all parts, then their calls.  Where a region has both kinds, parts of floats come after parts of integer
- * products and have cooperative lanes of their own. */
+/* Emits the functions of all parts, then their calls. In mixed regions, float parts come after parts of integer products and
+ * have their own cooperative lanes. */
 static dop_status
 emit_parts(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x, const staging *s, dop_buf *calls)
 {
@@ -400,7 +399,7 @@ dop_gemv_emit(dop_gen *gen)
                        dop_emit_n_tokens(e));
     for (uint32_t i = 0; i < p.n_stats; i++)
         dop_buf_printf(&decls, "float dop_stat%u;\n", i);
-    if (p.n_activations > 1) /* number of the activation that the workgroup's part reads */
+    if (p.n_activations > 1) /* index of the activation that the workgroup's part reads */
         dop_buf_puts(&decls, "uint dop_act;\n");
     dop_nest_hole(&n, "experts, statistics", dop_gen_keep(gen, &decls));
     decls = (dop_buf){0};
@@ -422,10 +421,11 @@ dop_gemv_shared(dop_gen *gen)
     const dop_tile *tile = &gen->choice->tile;
     dop_parts p;
     if (parts_of(gen, &p) != DOP_OK)
-        return 0; /* generation says why */
+        return 0; /* the error is reported at generation */
     staging x = plan_staging(gen, &p);
     dop_rowprog prog = program_of(&p);
-    uint32_t bytes = 4 * (tile->subgroup ? tile->wg / gen->e.target->subgroup : tile->wg); /* sums of a team */
+    uint32_t bytes =
+        4 * (tile->subgroup ? tile->wg / gen->e.target->subgroup : tile->wg); /* reduction over groups of lanes */
     const uint32_t all = x.k_pad * dop_product_summed(&p) + p.k2;
     bytes += (p.experts ? dop_expert_bytes(gen) : 0) + dop_tail_bytes(gen, 1);
     if (gen->descriptor->ints)

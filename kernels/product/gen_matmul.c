@@ -1,5 +1,5 @@
-/* Matmul regions of several tokens as a nest: tiles through shared memory.  A workgroup makes BM rows of the step by BN rows of each of a
- * part's matrices; activations and decoded weights are staged. */
+/* Tiled products of several tokens (GEMM) as a nest, staged through shared memory. A workgroup computes BM rows of the step
+ * by BN rows of each of a part's matrices; activations and decoded weights are staged. */
 #include "kernels/gen/gen_waits.h"
 #include "kernels/gen/legal.h"
 #include "kernels/gen/products.h"
@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-/* x of one (token t, column c .. c+3), and its squares for the row statistic. */
+/* Emits the load of x for one (token t, column c .. c+3), and accumulates its squares for the row statistics. */
 static void
 load_tile(dop_gen *gen, const dop_parts *p, const char *k, dop_buf *load)
 {
@@ -40,15 +40,15 @@ load_tile(dop_gen *gen, const dop_parts *p, const char *k, dop_buf *load)
     dop_buf_printf(load, "%s    }\n", in);
 }
 
-/* Depth of a product as GLSL: values of a row of the activation and of the matrix, and the `aux` of its storage type.
- * They are numbers of the dispatch where the region is one product of stored values: a layer has several of those, which then
- * share a kernel, and these loops are as fast with a limit from the push constants (those of matrix units are not).  Elsewhere
+/* GLSL expressions of a product's depth: row lengths of the activation and of the matrix, and `aux` of its storage type. If
+ * the region is one product of stored values, they are numbers of the dispatch: a layer has several such products, which then
+ * share a kernel. These loops are as fast with a limit from push constants (unlike those of matrix units). In other regions
  * they are constants. */
 typedef struct depth {
     const char *k, **stride, **aux; /* [n_mats] of the part */
 } depth;
 
-/* The number as a power of two times the rest, so that the compiler sees which low bits of an index are 0. */
+/* Returns the number as a product with a power of two, so that the compiler can infer which low bits of an index are 0. */
 static const char *
 even_number(dop_emit *e, uint32_t value)
 {
@@ -88,12 +88,12 @@ depth_of(dop_gen *gen, const dop_parts *p, const dop_segment *part)
     return d;
 }
 
-/* The shared memory of a tile: activations, weights, and for each statistic its parts. */
+/* Shared memory bits of a tile: activations, weights, and partial sums of statistics. */
 typedef struct tile_memory {
     uint32_t a, b, stats;
 } tile_memory;
 
-/* Stages a tile of the activation, whose statistics are summed while it passes by. */
+/* Stages a tile of the activation, and accumulates its statistics. */
 static void
 stage_rows(dop_gen *gen, const dop_parts *p, const depth *deep, dop_nest *n, uint32_t memory)
 {
@@ -114,7 +114,7 @@ stage_rows(dop_gen *gen, const dop_parts *p, const depth *deep, dop_nest *n, uin
     dop_nest_ends(n, 2);
 }
 
-/* Stages a tile of each matrix, decoded. */
+/* Stages a decoded tile of each matrix. */
 static void
 stage_weights(dop_gen *gen, const dop_segment *part, const depth *deep, dop_nest *n, uint32_t memory)
 {
@@ -136,7 +136,7 @@ stage_weights(dop_gen *gen, const dop_segment *part, const depth *deep, dop_nest
     }
 }
 
-/* The products of a tile, from registers: TM rows by TN columns of every matrix for each invocation. */
+/* Multiplies a tile with register blocking: TM rows by TN columns of every matrix per invocation. */
 static void
 multiply(dop_nest *n, uint32_t mats, const tile_memory *memory)
 {
@@ -158,7 +158,7 @@ multiply(dop_nest *n, uint32_t mats, const tile_memory *memory)
     dop_nest_ends(n, 4);
 }
 
-/* Statistic i: its own sums of an invocation, which meet in shared memory behind the products. */
+/* Functions for statistic i: partial sums per invocation, reduced through shared memory after the products. */
 static void
 begin_stat(dop_nest *n, uint32_t i, uint32_t passes)
 {
@@ -189,7 +189,7 @@ take_stat(const dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t i, uint3
     dop_nest_set(n, rs, "inversesqrt(%s / %u.0 + %.9g)", rs, p->k, dop_node_f(gen->e.g, p->stats[i], DOP_A_eps));
 }
 
-/* The epilogue of the sum of row t and column c, in expressions of the region. */
+/* Returns the epilogue of the sum of row t and column c. */
 static const char *
 end_of(dop_gen *gen, const dop_parts *p, const dop_segment *part, const dop_blocks *b, const char *pair)
 {
@@ -210,7 +210,7 @@ end_of(dop_gen *gen, const dop_parts *p, const dop_segment *part, const dop_bloc
     return dop_gen_keep(gen, &end);
 }
 
-/* A part: a workgroup makes BM rows of the step by BN rows of each of the part's matrices. */
+/* Emits a part: a workgroup computes BM rows of the step by BN rows of each of the part's matrices. */
 static void
 emit_part(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t index, const tile_memory *memory)
 {
@@ -320,7 +320,7 @@ shared_bytes(dop_gen *gen)
            dop_blocks_bytes(gen, tile->bm);
 }
 
-/* rows: of the step, or of a block, which is whole tiles then */
+/* Chooses the tile for `rows` rows of the step, or of a block, which is then a multiple of tiles. */
 static void
 tile_of_rows(const dop_site *s, uint32_t rows, dop_tile *tile)
 {
@@ -330,7 +330,7 @@ tile_of_rows(const dop_site *s, uint32_t rows, dop_tile *tile)
     tile->bm = rows >= 64 ? 64 : rows >= 32 ? 32 : rows >= 16 ? 16 : 8;
     tile->bn = t->schedule.tile_rows;
     tile->bk = 32;
-    /* Activations, two weight tiles (gate and up) or more, and a quarter more for statistics and sums. */
+    /* Activations, at least two weight tiles (gate and up), and a quarter more for statistics and sums. */
     while ((tile->bm + mats * tile->bn + mats + 1) * tile->bk * 4 > t->shared_bytes / 5 * 4 &&
            (tile->bn > 32 || tile->bm > 8 || tile->bk > 8)) {
         if (tile->bn > 32)
@@ -365,7 +365,8 @@ choose_tile_at(const dop_site *s, dop_tile *tile)
     tile_of_rows(s, dop_blocks_of(s->g, s->r).span, tile);
 }
 
-/* Each invocation has tm by tn sums of every matrix, and loads go by fours of the depth.  Tiles divide a block of rows of one expert. */
+/* Checks the tile: each invocation has tm by tn sums of every matrix, and loads are vec4s of the depth. Tiles divide a block
+ * of rows of one expert. */
 static void
 legal(dop_check *c)
 {

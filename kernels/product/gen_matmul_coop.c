@@ -1,5 +1,5 @@
-/* Products of several tokens (GEMM) on matrix units as a nest, of which this file has the placements that stage both factors;
- * matmul_coop.glsl is its library. */
+/* Products of several tokens (GEMM) on matrix units as a nest: the placements that stage both factors. matmul_coop.glsl is
+ * its library. */
 #include "kernels/gen/gen_waits.h"
 #include "kernels/gen/products.h"
 #include "kernels/gen/templates.h"
@@ -8,10 +8,10 @@
 
 #include "kernels/emit/weight_types.h"
 
-/* Do loads test for rows past the last token?  Tiles clamp them, and whatever else stored rows past the last token hold only reaches
- * sums that are not stored.  So subgroups that load by themselves need not wait for the number of tokens, unless the buffer ends
- * before the tile does, or the row is computed from ids that may name any address.  DOP_COOP_few was faster with the test when
- * measured. */
+/* True if loads test for rows past the last token. Tiles clamp such rows, and stale rows past the last token only reach sums
+ * that are not stored. So subgroups that load by themselves need not wait for the number of tokens. Exceptions: the buffer
+ * ends before the tile does, or the row is computed from ids, which may give any address. DOP_COOP_few measured faster with
+ * the test. */
 static bool
 tests_rows(const dop_coop *o)
 {
@@ -22,8 +22,8 @@ tests_rows(const dop_coop *o)
            (o->form->kind == DOP_COOP_own && (!whole || dop_coop_stored(g, o->gen->e.r).type == DOP_TYPE_COUNT));
 }
 
-/* Fills dop_windows, where the windows of the tile's rows begin: found once, since registers would not hold it for all rows that an
- * invocation loads. */
+/* Fills dop_windows with the window positions of the tile's rows. They are computed once and kept in shared memory, because
+ * registers could not hold them for all rows that an invocation loads. */
 static void
 find_windows(dop_gen *gen, dop_buf *decls, dop_buf *begin)
 {
@@ -42,8 +42,8 @@ find_windows(dop_gen *gen, dop_buf *decls, dop_buf *begin)
     dop_buf_printf(begin, "    }\n    dop_window_rows = %s;\n    barrier();\n", from.rows);
 }
 
-/* Code that loads eight stored values of row t from column c on as `r`, and (returned) the expression that converts r to halves.  Of
- * windows t is the row's place in the tile. */
+/* Emits a load of eight stored values of row t from column c on as `r`, and returns the expression that converts r to f16.
+ * For windows, t is the row's index in the tile. */
 static const char *
 load_stored(dop_gen *gen, const dop_stored_rows *rows, dop_buf *load)
 {
@@ -69,8 +69,8 @@ load_stored(dop_gen *gen, const dop_stored_rows *rows, dop_buf *load)
     return halves ? "r.a" : "dop_pack8(uintBitsToFloat(r.a), uintBitsToFloat(r.b))";
 }
 
-/* Code that loads eight values of an activation as `r`, and (returned) the expression that converts r to halves.  A stored row is
- * loaded as it is and converted when it goes to shared memory; a computed one becomes halves at once. */
+/* Emits a load of eight values of an activation as `r`, and returns the expression that converts r to f16. Stored rows are
+ * loaded unchanged and converted when they are written to shared memory; computed ones become f16 at once. */
 static const char *
 load_activation(dop_gen *gen, const dop_parts *p, dop_buf *load)
 {
@@ -92,21 +92,21 @@ load_activation(dop_gen *gen, const dop_parts *p, dop_buf *load)
     return "r.a";
 }
 
-/* The loop over the depth, but for register-direct tiles. */
+/* State of the loop over the depth, except for register-direct tiles. */
 typedef struct turn {
     const dop_coop *o;
     dop_nest *n;
-    uint32_t memory;    /* its bit; 0: slices, in which no subgroup waits for another one */
-    const char *take_a; /* converts loaded activations `r` to halves */
-    /* Pieces of activations and of weights that a team moves together, of own slices those of a fragment; how many of these an
-     * invocation moves; and the invocation's number, with the distance to its next piece. */
+    uint32_t memory;    /* memory bit; 0: slices, in which no subgroup waits for another one */
+    const char *take_a; /* converts loaded activations `r` to f16 */
+    /* Pieces of activations and of weights that the workgroup moves together (with slices: those of a fragment), the number
+     * of these per invocation, and expressions of the invocation's number and of the stride to its next piece. */
     uint32_t a, b, na, nb;
     const char *lane, *by;
-    const char *from;           /* the first column of a subgroup's part of the depth, with a plus */
-    struct dop_stmt **operands; /* where o->operands goes */
+    const char *from;           /* first column of a subgroup's part of the depth, followed by a plus */
+    struct dop_stmt **operands; /* target for the hole o->operands */
 } turn;
 
-/* The hole for operands of the end, behind the first loads of factors, which nothing should keep waiting. */
+/* Adds the hole for the epilogue's operands after the first loads of factors, which must not be delayed. */
 static void
 place_operands(const turn *u)
 {
@@ -115,7 +115,7 @@ place_operands(const turn *u)
         *u->operands = dop_nest_hole(u->n, "operands", "");
 }
 
-/* An unrolled loop over the pieces that an invocation moves, which have number i. */
+/* Begins an unrolled loop over the pieces i that an invocation moves. */
 static void
 each_piece(const turn *u, uint32_t pieces)
 {
@@ -123,7 +123,7 @@ each_piece(const turn *u, uint32_t pieces)
     dop_nest_let(u->n, "uint", "i", "%s + x * %s", u->lane, u->by);
 }
 
-/* The place of piece i of weights: matrix, row of it and column.  Returns the arguments of the functions of pieces. */
+/* Finds the position of weight piece i: matrix, row and column. Returns the arguments of the piece functions. */
 static const char *
 find_weights(const turn *u, const char *k)
 {
@@ -147,7 +147,7 @@ fetch_weights(const turn *u, const char *slot, const char *k)
     dop_nest_end(u->n);
 }
 
-/* first: the tile's row where the pieces begin, with a plus. */
+/* Loads activations; `first` is the tile's row where the pieces begin, followed by a plus. */
 static void
 fetch_activations(const turn *u, const char *slot, const char *first, const char *k)
 {
@@ -165,7 +165,7 @@ fetch_activations(const turn *u, const char *slot, const char *first, const char
     dop_nest_end(u->n);
 }
 
-/* Both; of few tokens weights first, which take longer. */
+/* Loads both factors; with few tokens weights first, which take longer. */
 static void
 fetch(const turn *u, const char *slot_a, const char *slot_b, const char *k)
 {
@@ -217,7 +217,7 @@ multiply(const turn *u, const char *a, const char *b)
     dop_nest_set(u->n, "acc[(m * FM + i) * FN + j]", "coopMatMulAddNV(%s, %s, acc[(m * FM + i) * FN + j])", a, b);
 }
 
-/* The products of a staged piece of the depth. */
+/* Multiplies a staged piece of the depth. */
 static void
 multiply_staged(const turn *u)
 {
@@ -235,7 +235,7 @@ multiply_staged(const turn *u)
     dop_nest_unrolled(n, "m", o->part->n_mats);
     dop_nest_unrolled(n, "j", o->fn);
     load_fragment(u, tile ? "b[j]" : "b[0]", "SIZE_A + (m * BN + wn * WN + j * MN) * LD + kk / 8u", "true");
-    if (tile) /* each fragment of tokens with all weights */
+    if (tile) /* each token fragment with all weights */
         dop_nest_end(n);
     dop_nest_unrolled(n, "i", o->fm);
     if (tile)
@@ -244,8 +244,8 @@ multiply_staged(const turn *u)
     dop_nest_ends(n, 4);
 }
 
-/* Pieces of the depth are staged by the whole workgroup: one lies in shared memory while the next ones are loaded to registers, so that a
- * turn waits for one trip to memory. */
+/* Emits the loop for pieces that the whole workgroup stages. One is in shared memory while the next ones are loaded to
+ * registers, so that an iteration waits for one round trip to memory. */
 static void
 staged(turn *u)
 {
@@ -273,7 +273,7 @@ staged(turn *u)
     }
     store_activations(u, slot_a, "");
     store_weights(u, slot_b, "SIZE_A + ", "k0");
-    /* Tiles load the next piece when all have stored this one. */
+    /* Tiles load the next piece after all invocations have stored this one. */
     dop_nest_let(n, "bool", "more", "%s < %s", next, o->to)->reads = tile ? u->memory : 0;
     dop_nest_if(n, "more");
     fetch(u, slot_a, slot_b, next);
@@ -282,8 +282,9 @@ staged(turn *u)
     dop_nest_ends(n, tile ? 1 : 3);
 }
 
-/* Fragments pass through the subgroup's own slice of shared memory: first those of activations, which then stay in registers, then
- * those of weights, a row of matrices at a time.  So no subgroup waits for another one before the end. */
+/* Emits the loop of DOP_COOP_own. Fragments pass through the subgroup's own slice of shared memory: first those of
+ * activations, which then stay in registers, then those of weights, one row of fragments at a time. So no subgroup waits for
+ * another one before the end. */
 static void
 by_subgroup(turn *u)
 {
@@ -314,7 +315,7 @@ by_subgroup(turn *u)
     dop_nest_for(n, "base", "0u", dop_nest_text(n, "%uu", range), "DEEP");
     dop_nest_unrolled(n, "p", 1);
     dop_nest_let(n, "uint", "k0", "base + p * DEEP");
-    /* Of many tokens the last step loads what it has once more, which needs no branch around loads. */
+    /* With many tokens the last step loads its own values again, which avoids a branch around loads. */
     dop_nest_let(n, "uint", "next", each ? "min(k0 + DEEP, %uu - DEEP)" : "k0 + DEEP", range);
     dop_nest_if(n, DOP_COOP_WHERE "k0 < %uu", "true", range);
     dop_nest_array(n, "FRAG_A", "a", o->fm * steps);
@@ -347,14 +348,15 @@ by_subgroup(turn *u)
     dop_nest_ends(n, 4);
 }
 
-/* What an invocation knows before the loop: rows of blocks from which it loads activations, and the rows of its pieces of weights. */
+/* Finds, before the loop, the rows of blocks from which an invocation loads activations, and the rows of its weight
+ * pieces. */
 static void
 find_rows(const turn *u)
 {
     const dop_coop *o = u->o;
     const dop_blocks b = dop_blocks_of(o->gen->e.g, o->gen->e.r);
     dop_nest *n = u->n;
-    if (b.n) { /* Rows without a pair use the activations of another one; they are not stored. */
+    if (b.n) { /* Rows without a pair use the activations of another pair; their results are not stored. */
         const char *pair = "min(dop_pair[i / (BK / 8u) % BM], dop_tokens * DOP_SLOTS - 1u)";
         dop_nest_array(n, "uint", "row_of", u->na);
         each_piece(u, u->na);
@@ -370,7 +372,7 @@ find_rows(const turn *u)
     }
 }
 
-/* The functions of a part: what loads pieces of its factors, and dop_partP, in which workgroups go through the depth. */
+/* Emits the functions of a part: those that load pieces of its factors, and dop_partP, which walks over the depth. */
 static void
 emit_part(dop_coop *o)
 {
@@ -424,7 +426,8 @@ emit_part(dop_coop *o)
     dop_nest_end(n);
 }
 
-/* The number of a subgroup's fragments in a row whose sums fit `bytes` of shared memory side by side: a divisor of the row. */
+/* Returns the number of a subgroup's adjacent fragments whose sums fit in `bytes` of shared memory: a divisor of its
+ * fragments per row. */
 static uint32_t
 stored_side_by_side(const dop_tile *tile, uint32_t n_mats, const dop_target *t, uint32_t bytes)
 {
@@ -434,8 +437,8 @@ stored_side_by_side(const dop_tile *tile, uint32_t n_mats, const dop_target *t, 
     return side;
 }
 
-/* The start of main() for split-K: the last columns of tiles have several workgroups, each with a share of the depth.  The counts
- * of columns and shares are numbers of the dispatch, so that chunks of different sizes have one kernel. */
+/* Emits the start of main() for split-K: the last columns of tiles have several workgroups, each with a share of the depth.
+ * The numbers of columns and shares are numbers of the dispatch, so that chunks of different sizes share one kernel. */
 static void
 begin_shares(dop_gen *gen, uint32_t k, uint32_t columns, dop_buf *decls, dop_buf *begin)
 {
@@ -493,7 +496,7 @@ placement_of(const dop_coop *o)
     return pl;
 }
 
-/* What the nest names: its numbers, and the library with which it declares what lies in shared memory. */
+/* Opens the nest with its numbers, and the library that declares the shared memory. */
 static void
 open_nest(dop_coop *o, uint32_t bytes)
 {
@@ -586,7 +589,7 @@ dop_coop_emit(dop_gen *gen, const dop_coop_form *form)
     return st == DOP_OK ? dop_gen_print_nest(gen, &n) : st;
 }
 
-/* Are the part's weights loaded in whole units?  Yes where the target lists the type (schedule.coop_units) and every invocation
+/* True if the part's weights are loaded in whole units: the target lists the type (schedule.coop_units), and every invocation
  * gets equally many units. */
 static bool
 in_units(const dop_gen *gen, const dop_segment *part)
@@ -596,7 +599,7 @@ in_units(const dop_gen *gen, const dop_segment *part)
     return units % tile->wg == 0 && dop_coop_listed_units(gen, part);
 }
 
-/* Register-direct weights: all of a part have one type, and quantized ones are loaded in units. */
+/* True if register-direct weights are loaded in units: they are quantized. All weights of a part have one type. */
 static bool
 direct_units(const dop_gen *gen, const dop_segment *part)
 {
@@ -655,7 +658,7 @@ avoid(const dop_site *s)
     return s->g->max_t < DOP_MATRIX_ROWS ? "fewer than 16 tokens" : NULL;
 }
 
-/* The KHR form tells the driver what a matrix is for, so that it need not transpose it in registers. */
+/* The KHR form contains the use of a matrix, so that the driver need not transpose it in registers. */
 #define COOP                                                                                             \
     .shared = dop_coop_shared, .emit = emit, .matrix_form = DOP_CAP_coop_khr, .settle = dop_coop_settle, \
     .legal = dop_coop_legal, .fields = DOP_COOP_FIELDS
