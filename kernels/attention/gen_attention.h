@@ -5,7 +5,7 @@
 
 #include "kernels/gen/gen.h"
 
-dop_attn dop_attn_at(const dop_site *s); /* does not set `rows`, which depends on the placement */
+dop_attn dop_attn_at(const dop_site *s); /* leaves `rows` to the placement */
 /* True if values are columns of the key rows, as in latent attention. */
 bool dop_attn_values_in_keys(const dop_graph *g, const dop_attn *a);
 /* True if the region computes query heads by a row program, or writes this step's rows of the caches. */

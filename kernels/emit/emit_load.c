@@ -103,7 +103,7 @@ dop_emit_weight(dop_emit *e, dop_node_id node)
     return dop_emit_str(e, "%uu", dop_weight_aux(e->g, node));
 }
 
-/* of one expert's matrix if the weight has rank 3 */
+/* one expert's, if there are several */
 static const char *
 load_temp(dop_emit *e, dop_node_id node, uint32_t width, const char *expr)
 {

@@ -19,8 +19,8 @@ move_row(dop_emit *e, dop_node_id node, const char *q, const char *copy, const c
 }
 
 /* Position of row t within its sequence's rows of this step, and the state copy that it writes. `before` and `behind` count
- * the sequence's rows before and after it, up to the maximum of copies and `kept` rows. `each`: every row has its own copy;
- * otherwise only the last row has one. `steps` is the copy's distance from the current one. */
+ * the sequence's rows before and after it, up to the larger of `kept` and the number of copies. `each`: every row has its own
+ * copy; otherwise only the last row has one. `steps` is the copy's distance from the current one. */
 typedef struct row_copy {
     const char *before, *behind, *each, *steps;
 } row_copy;

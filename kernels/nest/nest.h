@@ -83,7 +83,7 @@ dop_stmt *dop_nest_for(dop_nest *n, const char *name, const char *first, const c
 /* A post-tested loop that must not be unrolled. It ends when the variable's next value, the expression `next` (NULL: plus 1),
  * is not below `end`. */
 dop_stmt *dop_nest_rolled(dop_nest *n, const char *name, const char *first, const char *end, const char *next);
-/* An unrolled loop with `name` from 0 to `turns` - 1. */
+/* An unrolled loop with `name` from 0 below `turns`. */
 dop_stmt *dop_nest_unrolled(dop_nest *n, const char *name, uint32_t turns);
 dop_stmt *dop_nest_if(dop_nest *n, const char *condition, ...) DOP_NEST_PRINTF(2);
 void dop_nest_else(dop_nest *n); /* ends the statements of the condition, and begins the else branch */

@@ -52,10 +52,10 @@ typedef struct dop_movement {
 
 typedef struct dop_nest_placement {
     uint32_t at[DOP_PLACE_AXES][DOP_LEVELS]; /* extent of an axis at a level; 0 means 1 */
-    dop_movement x, w;                       /* of activations and weights; in attention, of queries and cache rows */
+    dop_movement x, w;                       /* activations and weights; in attention, queries and cache rows */
     dop_meeting sum;                         /* reduction of sums by the lanes that share axis k */
     uint32_t subgroup;
-    const char *axes, *operands[2]; /* names in dumps; NULL: those of products */
+    const char *axes, *operands[2]; /* axis and operand names for dumps; NULL: those of products */
     const char *step;               /* call that synchronizes invocations that run in lockstep; NULL: a barrier */
 } dop_nest_placement;
 

@@ -41,8 +41,7 @@ typedef struct dop_coop {
     uint32_t piece;
     const char *raw;
     bool found;
-    struct dop_stmt *operands; /* hole before the loop over the depth for loads of the epilogue; NULL: the epilogue
-                                * loads */
+    struct dop_stmt *operands; /* hole before the depth loop for loads of the epilogue; NULL: the epilogue loads */
 } dop_coop;
 
 /* Beginning of a condition; the argument is "true" if it always holds, otherwise "false". shaderc's optimizer leaves loops

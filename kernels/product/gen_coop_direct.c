@@ -127,8 +127,7 @@ multiply(const direct *d, uint32_t half, uint32_t r)
     dop_nest *n = d->n;
     fill_weights(d, half, r);
     dop_nest_unrolled(n, "i", o->fm);
-    dop_nest_if(n, "i > 0u || %s", r ? "true" : "false"); /* DOP_COOP_WHERE; the first fragment is already in
-                                                           * registers */
+    dop_nest_if(n, "i > 0u || %s", r ? "true" : "false"); /* DOP_COOP_WHERE; the first one is already in registers */
     load_fragments(d, half, r, "i");
     dop_nest_end(n);
     if (r == 0) {

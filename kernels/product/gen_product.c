@@ -17,8 +17,7 @@ typedef struct part_of {
     const dop_segment *part;
     uint32_t index, n_wg;
     uint32_t mats;                   /* sums per weight row: one per matrix, and one for the second product (beside) */
-    uint32_t t, rows, lanes, unroll; /* extents of the placement; t 0: a single row of the step, without a loop
-                                      * variable */
+    uint32_t t, rows, lanes, unroll; /* extents of the placement; t 0: one row of the step, without a loop variable */
     uint32_t per_wg;                 /* weight rows of each matrix per set */
     bool sets;                       /* a workgroup loops over several sets of weight rows */
     bool once;                       /* a lane stores at most one sum */

@@ -612,8 +612,7 @@ begin(dop_rows_gen *s, dop_gen *gen)
     s->k_pad = (s->p.k + unit - 1) / unit * unit;
     s->blocks = dop_blocks_of(gen->e.g, gen->e.r);
     s->summed = s->p.sum ? s->p.slots : 1;
-    s->held = s->summed * s->p.n_activations; /* at most one factor exceeds 1: sums over slots have only one
-                                               * activation */
+    s->held = s->summed * s->p.n_activations; /* at most one factor exceeds 1: sums over slots have one activation */
     s->p.t = s->tb > 1 ? "t" : "0u";
     bool fours = true;
     for (uint32_t i = 0; i < s->p.n; i++)

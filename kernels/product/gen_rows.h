@@ -16,8 +16,7 @@ typedef struct dop_rows_gen {
     uint32_t sums;     /* bytes of shared memory for the sums of several tokens */
     bool staged;       /* the whole activation is staged in dop_x */
     bool ints;         /* the staged activation is int8 */
-    uint32_t mats;     /* sums per weight row in the current group: one per matrix, and one for the second product
-                        * (beside) */
+    uint32_t mats;     /* sums per weight row in the current group: one per matrix, and one for `beside` */
     const char *block; /* name of the loop variable over blocks of rows in the current group */
     bool some;         /* a workgroup may have no block of the current group */
     bool fours;        /* the epilogue of the current group gives each lane four adjacent rows */
@@ -29,8 +28,7 @@ typedef struct dop_rows_gen {
 
 /* Expression of the pair (row of the step and slot) that is token j of a block; uniform across lanes. */
 #define DOP_ROWS_PAIR "dop_pair_of(j)"
-const char *dop_rows_row(const dop_rows_gen *s); /* expression of the row of the step that is token j of the
-                                                  * workgroup */
+const char *dop_rows_row(const dop_rows_gen *s); /* row of the step that is token j of the workgroup */
 /* Emits the stores of a block's sums (`acc`), for a group of n parts that share its code. */
 void dop_rows_end(dop_rows_gen *s, const dop_segment *const *parts, uint32_t n);
 
