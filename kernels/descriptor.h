@@ -66,8 +66,7 @@ struct dop_descriptor {
     bool any_wg;     /* no tree reduction over the workgroup: its size need not be a power of two without subgroups */
     bool ints;       /* packed integer products: int8 activations with a scale per 32 values */
     bool ahead;      /* prefetches the first words of weights if the target has 64-bit integers */
-    bool texels;     /* reads matrices through texel buffer views on CPU devices with DOP_CAP_texels
-                      * (dop_emit_matrix_arg) */
+    bool texels;     /* reads matrices through texel buffers on CPU devices with DOP_CAP_texels (dop_emit_matrix_arg) */
 };
 
 /* One descriptor for each row of kernels.def, defined in the file of its family. */

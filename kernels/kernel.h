@@ -74,9 +74,8 @@ typedef struct dop_selection {
     char why[512];      /* "gemv_subgroup: one token; rejected gemv: ..." */
 } dop_selection;
 
-/* Selects the first variant of the region's template that fits and that its `avoid` function does not advise against.
- * `forced` is a variant name or NULL. Fails if no variant fits, or if the forced one does not (the message lists those that
- * do). */
+/* Selects the first variant of the region's template that fits and whose `avoid` function does not object. `forced` is a
+ * variant name or NULL. Fails if no variant fits, or if the forced one does not (the message lists those that do). */
 dop_status dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *target, const char *forced,
                              dop_diag *diag, dop_selection *out_choice);
 

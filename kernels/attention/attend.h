@@ -15,7 +15,7 @@ typedef struct dop_attend {
     dop_nest n;
     bool vector;   /* values per query row are a vec4 over rows; otherwise arrays, [j] for row j */
     uint32_t step; /* values per load of a K row: 8 or 4 */
-    bool whole;    /* an unsplit cache: its workgroup stores the merged result directly */
+    bool whole;    /* if the cache has only one split, its workgroup stores the final result directly */
     uint32_t q;    /* memory bits of the queries and the rows that the prologue computes */
     dop_buf decls; /* declarations before the main function; placements add their own */
     const char *begin, *prologue, *score, *sink, *store, *merge, *tail;
@@ -47,8 +47,8 @@ const char *dop_attend_seen(dop_attend *x, const char *token);
 const char *dop_attend_rescale(dop_attend *x);
 /* Returns the softmax weight of a score. */
 const char *dop_attend_weight(dop_attend *x, const char *score, const char *most);
-/* Emits one butterfly step of a reduction over lanes. A lane and its partner, whose number differs in `bit`, each keep one
- * half of the values of `array` and add the partner's half, received by DOP_OTHER(x, bit). */
+/* Emits one butterfly step of a reduction over lanes. A lane and its partner differ in `bit` of their numbers. Each keeps one
+ * half of the values of `array`, and adds the partner's values, received by DOP_OTHER(x, bit). */
 void dop_attend_halve(dop_attend *x, const char *array, uint32_t values, const char *lane, uint32_t bit);
 /* Emits the epilogue for outputs o, four values from column d of head h of row t: adds the sink to the running max `top` and
  * the softmax sum `sum`, normalizes, and stores. */

@@ -194,8 +194,8 @@ dop_attn_sequence(dop_gen *gen, const attn *a, const char *row, dop_buf *decls)
                         (uint32_t)dop_dim_value(e->g, cache->shape.dim[1], e->g->max_t));
 }
 
-/* Returns the expression of row t's position, or of the last position that it attends to, if an earlier part of the model
- * computed that value (op received) and the row table lacks it. */
+/* Returns the expression of row t's position, or of the last position that it attends to. For values that the row table
+ * lacks, because an earlier part of the model computed them (op received). */
 static const char *
 received(dop_emit *e, dop_node_id from)
 {

@@ -289,7 +289,7 @@ choose_tile(const dop_site *s, dop_tile *tile)
         tile->positions *= 2;
 }
 
-/* The workgroup is one subgroup, and each lane reduces whole positions. */
+/* Checks that the workgroup is one subgroup, and that each lane gets whole positions. */
 static void
 legal(dop_check *c)
 {

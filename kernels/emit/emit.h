@@ -169,8 +169,8 @@ const char *dop_emit_either(dop_emit *e, const char *first, const char *a, const
 typedef struct dop_window_row {
     const char *x, *y, *first, *rows;
 } dop_window_row;
-/* Names of the source row and column, clamped to the source, and of the condition that the tap is inside; outside, the value
- * is 0. */
+/* Names of the source row (0 if outside) and column, and of the condition that the tap is inside. Outside of the source the
+ * value is 0. */
 typedef struct dop_window_place {
     const char *row, *col, *in;
 } dop_window_place;
@@ -182,8 +182,8 @@ const char *dop_emit_value(dop_emit *e, dop_node_id node, dop_index ix, uint32_t
 /* Returns the value of attn_combine (emit_combine.c). */
 const char *dop_emit_combine(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width);
 /* emit_load.c. dop_emit_load loads a value from outside the region, from column c + `start`. dop_emit_temp assigns an
- * expression to a new variable. dop_emit_has_rows is false for a row vector, which does not depend on the token, so that t is
- * dropped. */
+ * expression to a new variable. dop_emit_has_rows is false for values that do not depend on the token (row vectors), for
+ * which t is ignored. */
 const char *dop_emit_load(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint32_t start);
 /* dop_emit_await emits the wait for all workgroups of the dispatch that make this value (dop_product_facts.awaited). It must
  * precede the load, outside of loops. dop_emit_awaited loads the value. */

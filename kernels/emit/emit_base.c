@@ -240,7 +240,7 @@ dop_emit_seen_position(dop_emit *e, dop_node_id attention, const char *row)
     return r.mask == DOP_MASK_cache ? dop_emit_str(e, "%uu", r.ring - 1) : dop_emit_position(e, row);
 }
 
-/* Local and global layers share one kernel: comparing with a push constant is as fast as with a literal. */
+/* Local and global layers share one kernel, because comparing with a push constant is as fast as with a literal. */
 const char *
 dop_emit_first(dop_emit *e, dop_node_id attention, const char *position)
 {

@@ -63,8 +63,7 @@ dop_weight_aux(const dop_graph *g, dop_node_id node)
 {
     const dop_node *n = dop_node_at(g, node);
     const dop_weight_type *wt = dop_weight_type_of(n->type);
-    const dop_dim *dims = n->shape.dim + n->shape.rank - 2; /* dimensions of one expert's matrix if the weight has rank
-                                                             * 3 */
+    const dop_dim *dims = n->shape.dim + n->shape.rank - 2; /* of one expert's matrix, if there are several */
     if (!wt || wt->aux_bytes == 0)
         return 0;
     return (uint32_t)(dop_packed_plane_bytes(n->type, (uint32_t)dop_dim_value(g, dims[0], 1), dims[1].mul) / 16);

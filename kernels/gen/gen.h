@@ -15,8 +15,7 @@ struct dop_gen {
     dop_buf main;     /* the GLSL body: a filled template, or a printed nest */
     const char *nest; /* dump of the nest that `main` was printed from; NULL: `main` is a filled template */
     uint32_t grid[3]; /* grid size in workgroups; 1 unless set by the emitter */
-    bool merges;      /* the last workgroup to finish merges the results of all (splits of attention, heads of per-head
-                  * products) */
+    bool merges;      /* the last workgroup to finish merges all results (splits of attention, per-head products) */
     bool claims;      /* workgroups claim blocks of work from a counter, instead of having fixed shares */
     bool hands_on;    /* some workgroups read values that other workgroups of the same dispatch stored */
     bool experts;     /* the kernel computes addresses of experts' weights */
@@ -153,8 +152,7 @@ typedef struct dop_parts {
     const dop_node_id *activations;
     uint32_t k;
     bool staged;      /* the activation is in shared memory: required by a row program, or by choice */
-    uint32_t n_stats; /* number of statistics of the activation row that are needed only after the sum (in the
-                       * epilogue) */
+    uint32_t n_stats; /* number of statistics of the activation row that only the epilogue needs */
     const dop_node_id *stats;
     uint32_t n_prog; /* number of nodes of the row program that stages the activation */
     const dop_node_id *prog;

@@ -148,7 +148,7 @@ dop_attn_positions(dop_gen *gen, const dop_attn *a, dop_buf *decls)
     const char *slot = slot_macro(gen, a, decls);
     dop_buf_printf(decls, "#define DOP_FIRST(p) %s\n", dop_emit_first(&gen->e, a->id, "(p)"));
     if (pages) {
-        /* Page tables are constant during a step, so they may be read through a readonly reference. */
+        /* Page tables are constant during a step, so reads need not be coherent. */
         dop_buf_printf(
             decls,
             "layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Pages { uint v[]; };\n"

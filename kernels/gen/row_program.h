@@ -1,5 +1,6 @@
-/* Row programs as nests. Axis k, the values of a row, is divided among lanes. A lane either keeps its values in registers for
- * all passes (in batches, if a one-pass program has a long row), or loads them again in the loop of each pass. */
+/* Row programs as nests. Axis k, the values of a row, is divided among lanes. A lane keeps its values in registers for all
+ * passes, or loads them again in the loop of each pass. If a one-pass program has a long row, it uses batches of
+ * registers. */
 #ifndef DOPPLER_KERNELS_GEN_ROW_PROGRAM_H
 #define DOPPLER_KERNELS_GEN_ROW_PROGRAM_H
 

@@ -147,8 +147,8 @@ dop_gemv_stage(const dop_site *s, dop_tile *tile)
         /* Each matrix has its own workgroups. */
         while (loops * per < p.rows && count_stage_groups(s, p.most, per * loops) > s->t->cores)
             loops++;
-        /* Overhead per set of rows: half a step with quantized weights, a full step with floats. It is half if a row is one
-         * batch of loads, because one set is reduced while the next is in flight. */
+        /* Overhead per set of rows: half a step with quantized weights, a full step with floats. For floats it is also half a
+         * step if a row is one batch of loads, because one set is reduced while the next is in flight. */
         uint32_t n = dop_div_up_u32(units, lanes), cost = loops * (2 * n + (quant || (loops > 1 && n == 4) ? 1 : 2));
         if (cost > best || (cost == best && p.most > 2)) /* prefer fewer sets if each holds many sums */
             continue;

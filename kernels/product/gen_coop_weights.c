@@ -84,8 +84,8 @@ found_before(const dop_coop *o)
     return o->form->kind <= DOP_COOP_direct && only_type(g, o->part) < DOP_TYPE_COUNT && w->shape.rank == 2;
 }
 
-/* Emits the function dop_piece_ofP, which returns the address of the matrix that has row n of matrix m of the part, the start
- * of the row, and the position of the scales. */
+/* Emits the function dop_piece_ofP for row n of matrix m of the part. It returns the address of the matrix, the start of the
+ * row, and the position of the scales. */
 static void
 find_piece(const dop_coop *o, dop_buf *out)
 {

@@ -314,7 +314,8 @@ own_avoid(const dop_site *s)
     const dop_products p = dop_products_of(s);
     if (p.most > 1 || enough_rows(s, s->t->schedule.small_busy_wide))
         return "there are enough rows of weights for wide tiles";
-    /* For floats, measured gains end if multiprocessors have two workgroups, or if few have one and the depth is not long. */
+    /* For float weights, no gain was measured if multiprocessors have two workgroups, or if few have one and the depth is
+     * short. */
     const uint32_t tiles = p.rows / (2 * dop_matrix_n(s->t->matrix));
     const bool many = tiles > s->t->cores,
                few = tiles * 100 < s->t->cores * s->t->schedule.small_busy && p.k < 2 * p.rows,

@@ -123,9 +123,8 @@ no_memory(dop_nest *n)
         n->status = DOP_NO_MEMORY(n->diag);
 }
 
-/* Emits the function dop_fetchP(row, u, ...). It loads the weight units of all rows of a group of lanes and all matrices of a
- * part, for the steps from unit u on that are in registers at once. `begin` gets statements that look up matrices
- * beforehand. */
+/* Emits the function dop_fetchP(row, u, ...). It loads weight units from u on into registers, for all rows of a group of
+ * lanes and all matrices of a part. `begin` gets statements that look up matrices beforehand. */
 static void
 emit_fetch(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t index, dop_buf *begin)
 {

@@ -63,7 +63,7 @@ rounds_of(const dop_rows_gen *s)
 /* The row program of a token, and its staging. */
 typedef struct prologue {
     dop_rowprog prog;
-    bool direct, each; /* it stages the final form; there is one program run per slot of a sum */
+    bool direct, each; /* direct: staged in final form; each: the program runs once per slot of a sum */
 } prologue;
 
 /* Declares shared memory for activations (dop_x) and statistics (dop_st). */
@@ -644,7 +644,7 @@ placement_of(const dop_rows_gen *s)
     return pl;
 }
 
-/* Divides the parts into groups, and emits the groups one after the other. */
+/* Groups parts that can share code, and emits the groups one after the other. */
 static dop_status
 emit_groups(dop_rows_gen *s)
 {

@@ -10,7 +10,7 @@
 #include "kernels/gen/trips.h"
 #include "kernels/nest/nest.h"
 
-enum { MANY = 8 }; /* workgroups per multiprocessor that count as many */
+enum { MANY = 8 }; /* workgroups per multiprocessor from which on larger ones are used */
 
 /* Returns the length in values of the longest unit of the region's programs. */
 static uint32_t
