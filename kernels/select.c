@@ -36,7 +36,7 @@ dop_variant_parse(const char *name, dop_variant_id *out)
 /* True if every value that the region computes or reads is a matrix whose rows are of one dimension of language models (T, S
  * or Q). */
 static bool
-all_rows(const dop_site *s)
+has_only_rows(const dop_site *s)
 {
     bool rows = true;
     for (uint32_t i = 0; i < s->r->n_nodes && rows; i++) {
@@ -54,7 +54,7 @@ all_rows(const dop_site *s)
  * such rows. So they must belong to one sequence, and their key range must be received from another node or be the whole
  * cache. */
 static bool
-of_multiples(const dop_graph *g, const dop_region *r)
+allows_row_multiples(const dop_graph *g, const dop_region *r)
 {
     const dop_template t = r->tpl;
     if (t != DOP_TPL_attention)
@@ -68,7 +68,7 @@ of_multiples(const dop_graph *g, const dop_region *r)
 
 /* Returns the reason why the variant cannot compute the region; sets the tile if it can. */
 static dop_refusal
-fits(const dop_variant *v, const dop_site *s, dop_tile *tile)
+fit_variant(const dop_variant *v, const dop_site *s, dop_tile *tile)
 {
     const dop_target *t = s->t;
     if (v->tpl != s->r->tpl)
@@ -76,9 +76,9 @@ fits(const dop_variant *v, const dop_site *s, dop_tile *tile)
     for (uint32_t i = 0; i < s->r->n_nodes; i++)
         if (dop_node_has_windows(s->g, s->r->nodes[i]) && dop_node_has_holes(s->g, s->r->nodes[i]))
             return (dop_refusal){"a source is read through windows", NULL};
-    if (dop_region_row_multiple(s->g, s->r) > 1 && !of_multiples(s->g, s->r))
+    if (dop_region_row_multiple(s->g, s->r) > 1 && !allows_row_multiples(s->g, s->r))
         return (dop_refusal){"its values have several rows for each row of a step", NULL};
-    if (!all_rows(s))
+    if (!has_only_rows(s))
         return (dop_refusal){"a value has other dimensions than T, S or Q on axis 0", NULL};
     if (dop_caps_missing(v->caps, t->caps))
         return (dop_refusal){"the target lacks a capability it needs", NULL};
@@ -102,7 +102,7 @@ dop_kernel_fits(dop_variant_id v, const dop_graph *g, const dop_region *r, const
 {
     dop_tile tile;
     dop_graph copy;
-    return fits(&variants[v], &(dop_site){dop_graph_by_rows(g, r, &copy), r, t, NULL}, &tile);
+    return fit_variant(&variants[v], &(dop_site){dop_graph_by_rows(g, r, &copy), r, t, NULL}, &tile);
 }
 
 bool
@@ -146,7 +146,7 @@ add_possible(walk *w, const char *name)
 }
 
 static dop_status
-none_fits(const dop_site *s, const walk *w, const char *forced, dop_diag *diag)
+report_none_fits(const dop_site *s, const walk *w, const char *forced, dop_diag *diag)
 {
     const char *what = dop_template_name(s->r->tpl);
     if (forced)
@@ -176,7 +176,7 @@ dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *tar
         dop_tile tile;
         if (v->tpl != r->tpl)
             continue;
-        dop_refusal no = fits(v, &s, &tile);
+        dop_refusal no = fit_variant(v, &s, &tile);
         bool can = !no.why, named = forced && strcmp(forced, v->name) == 0;
         const char *avoid = can && v->descriptor->avoid ? v->descriptor->avoid(&s) : no.why;
         if (can)
@@ -201,7 +201,7 @@ dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *tar
         c->tile = other;
     }
     if (!c->variant)
-        return none_fits(&s, &w, forced, diag);
+        return report_none_fits(&s, &w, forced, diag);
     snprintf(c->why, sizeof c->why, "%s%s", forced ? "asked for" : variants[c->variant].when, w.rejected);
     return DOP_OK;
 }

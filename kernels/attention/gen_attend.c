@@ -31,7 +31,7 @@ row_dim(const attn *a, uint32_t which)
 /* Receives this step's rows of K and V from another stage's mailboxes, one subgroup per row. In a multi-row step, these are
  * the consecutive rows of the workgroup's sequence from `row0` up to the current row. */
 static void
-receive_rows(dop_gen *gen, const attn *a, uint32_t job, dop_buf *body)
+receive_cache_rows(dop_gen *gen, const attn *a, uint32_t job, dop_buf *body)
 {
     dop_emit *e = &gen->e;
     const bool several = e->g->max_t > 1;
@@ -108,7 +108,7 @@ sum_whole_rows(dop_gen *gen, dop_buf *body)
  * by one subgroup if there are subgroups. The workgroup whose split contains the position writes the caches, and reads the
  * rows back. */
 static void
-prologue(dop_gen *gen, const attn *a, dop_buf *body)
+emit_head_prologue(dop_gen *gen, const attn *a, dop_buf *body)
 {
     dop_emit *e = &gen->e;
     const dop_analysis *found = e->r->info;
@@ -166,7 +166,7 @@ prologue(dop_gen *gen, const attn *a, dop_buf *body)
         e->n_binds = n_binds;
         dop_buf_puts(body, "    }\n");
     }
-    receive_rows(gen, a, first + n_writes, body);
+    receive_cache_rows(gen, a, first + n_writes, body);
     e->n_binds = n_outer;
     dop_buf_puts(body, "    }\n");
     if (n_writes && !(a->keeps[0] && a->keeps[1]))
@@ -197,21 +197,21 @@ dop_attn_sequence(dop_gen *gen, const attn *a, const char *row, dop_buf *decls)
 /* Returns the expression of row t's position, or of the last position that it attends to. For values that the row table
  * lacks, because an earlier part of the model computed them (op received). */
 static const char *
-received(dop_emit *e, dop_node_id from)
+load_received_position(dop_emit *e, dop_node_id from)
 {
     return dop_emit_str(e, "dop_ld1_u32(%s, t)", dop_emit_source_arg(e, from));
 }
 
 /* Returns the expression of the last position that a row at position p attends to. */
 static const char *
-last_of(dop_emit *e, const attn *a, const char *row)
+last_seen_position(dop_emit *e, const attn *a, const char *row)
 {
     const dop_reach r = dop_attention_reach(e->g, a->id);
     const dop_node_id lasts = dop_attention_lasts(e->g, a->id);
     if (!dop_mask_has_lasts(r.mask))
         return "p";
-    const char *last =
-        dop_node_at(e->g, lasts)->op != DOP_OP_input ? received(e, lasts) : dop_emit_str(e, "%s.sequence", row);
+    const char *last = dop_node_at(e->g, lasts)->op != DOP_OP_input ? load_received_position(e, lasts)
+                                                                    : dop_emit_str(e, "%s.sequence", row);
     if (r.mask == DOP_MASK_segments)
         return dop_emit_str(e, "max(p, %s)", last);
     const char *l = e->limit; /* the row table has it in `sequence` (step_record.h) */
@@ -231,17 +231,19 @@ dop_attn_bounds(dop_gen *gen, const attn *a)
     const dop_node_id positions = a->n->src[3];
     const char *row = dop_emit_row(e, "t");
     if (cached)
-        return dop_emit_str(e, "uint p = %s.position, begin = DOP_FIRST(p), end = %s;", row, last_of(e, a, row));
+        return dop_emit_str(e, "uint p = %s.position, begin = DOP_FIRST(p), end = %s;", row,
+                            last_seen_position(e, a, row));
     const char *first = dop_emit_first(e, a->id, "p");
-    const char *position =
-        dop_node_at(e->g, positions)->op != DOP_OP_input ? received(e, positions) : dop_emit_str(e, "%s.position", row);
-    return dop_emit_str(e, "uint p = %s, begin = t - p + %s, end = t - p + %s;", position, first, last_of(e, a, row));
+    const char *position = dop_node_at(e->g, positions)->op != DOP_OP_input ? load_received_position(e, positions)
+                                                                            : dop_emit_str(e, "%s.position", row);
+    return dop_emit_str(e, "uint p = %s, begin = t - p + %s, end = t - p + %s;", position, first,
+                        last_seen_position(e, a, row));
 }
 
 /* Returns code that declares the range of each of the workgroup's tokens, from[i] .. pq[i], and the union of these, lo .. hi
  * - 1: positions, or rows of the step. For a list of positions, `last` is the last index used. */
 static const char *
-span(dop_gen *gen, const attn *a, const dop_attend_rows *rows)
+declare_row_ranges(dop_gen *gen, const attn *a, const dop_attend_rows *rows)
 {
     if (rows->span)
         return rows->span;
@@ -264,7 +266,7 @@ span(dop_gen *gen, const attn *a, const dop_attend_rows *rows)
 /* Returns code that narrows the positions lo .. hi - 1 to those of the workgroup's split. `used` is the number of splits that
  * are not empty. */
 static const char *
-split(dop_emit *e, const attn *a)
+narrow_to_split(dop_emit *e, const attn *a)
 {
     return a->splits < 2
                ? ""
@@ -280,7 +282,7 @@ split(dop_emit *e, const attn *a)
 /* Emits the store of four values o from column d of head h on: a partial result with statistics m and l, or the normalized
  * output. */
 static void
-store(dop_gen *gen, const attn *a, dop_buf *store)
+emit_output_store(dop_gen *gen, const attn *a, dop_buf *store)
 {
     dop_emit *e = &gen->e;
     const char *t = e->g->max_t == 1 ? "0u" : "t";
@@ -319,7 +321,7 @@ store(dop_gen *gen, const attn *a, dop_buf *store)
 
 /* Returns code that adds head h's sink to o, top and sum. */
 static const char *
-sink(dop_gen *gen, const attn *a)
+add_head_sink(dop_gen *gen, const attn *a)
 {
     dop_emit *e = &gen->e;
     const dop_node_id sinks = dop_attention_sinks(e->g, a->id);
@@ -339,7 +341,7 @@ sink(dop_gen *gen, const attn *a)
 
 /* Returns the score for a product of query and key. */
 static const char *
-score(dop_gen *gen, const attn *a, const char *x)
+scale_product(dop_gen *gen, const attn *a, const char *x)
 {
     dop_emit *e = &gen->e;
     double scale = dop_node_f(e->g, a->id, DOP_A_scale), cap = dop_node_f(e->g, a->id, DOP_A_cap);
@@ -351,7 +353,7 @@ score(dop_gen *gen, const attn *a, const char *x)
 /* Returns the ALiBi slope function of a head ("": none). score_at_distance returns the score of row j at position p including
  * ALiBi and distance tables. */
 static const char *
-slopes(dop_gen *gen, const attn *a)
+declare_alibi_slope(dop_gen *gen, const attn *a)
 {
     const uint32_t max = (uint32_t)dop_node_i(gen->e.g, a->id, DOP_A_alibi), n = dop_pow2_floor(a->heads);
     return !max ? ""
@@ -365,7 +367,7 @@ static const char *
 score_at_distance(dop_gen *gen, const attn *a, const char *product)
 {
     dop_emit *e = &gen->e;
-    const char *x = score(gen, a, product);
+    const char *x = scale_product(gen, a, product);
     const dop_node_id table = dop_attention_relative(e->g, a->id);
     const bool cached = dop_attention_cached(e->g, a->id);
     if (table) {
@@ -382,7 +384,7 @@ score_at_distance(dop_gen *gen, const attn *a, const char *product)
 
 /* Declares the per-head product, and returns code that runs it for completed heads. */
 static const char *
-tail(dop_gen *gen, const char *first, const char *n, uint32_t at_once, dop_buf *decls)
+run_head_products(dop_gen *gen, const char *first, const char *n, uint32_t at_once, dop_buf *decls)
 {
     dop_tail_declare(gen, at_once, decls);
     return dop_tail_heads(gen) == 0
@@ -413,7 +415,7 @@ store_merged(dop_gen *gen, dop_node_id merged, const char *name)
  * stage, the workgroup of the last split receives the results of all others. A workgroup with several splits runs that one
  * last, so it never waits for itself. */
 static const char *
-merge(dop_attend *x, dop_node_id merged)
+merge_head_splits(dop_attend *x, dop_node_id merged)
 {
     dop_emit *e = &x->gen->e;
     const attn *a = &x->a;
@@ -446,20 +448,20 @@ dop_attend_open(dop_attend *x, dop_gen *gen, const dop_nest_placement *pl, const
         dop_nest_number(&x->n, shape[i].name, shape[i].value);
     dop_attn_positions(gen, a, &x->decls);
     const char *sequence = dop_attn_sequence(gen, a, rows->sequence, &x->decls);
-    prologue(gen, a, &begins);
+    emit_head_prologue(gen, a, &begins);
     if (merged && x->whole)
         dop_buf_printf(&ends, "    if (used == 1u) {\n        o /= l;\n        uint c = h * DV + d;\n%s    } else {\n",
                        store_merged(gen, merged, "o"));
-    store(gen, a, &ends);
+    emit_output_store(gen, a, &ends);
     dop_buf_puts(&ends, merged && x->whole ? "    }\n" : "");
-    x->tail = tail(gen, rows->tail, rows->tail_heads, rows->at_once, &x->decls);
-    x->begin =
-        dop_emit_str(e, "%s%s%s    DOP_RING_FROM(lo);\n%s", rows->find, sequence, span(gen, a, rows), split(e, a));
+    x->tail = run_head_products(gen, rows->tail, rows->tail_heads, rows->at_once, &x->decls);
+    x->begin = dop_emit_str(e, "%s%s%s    DOP_RING_FROM(lo);\n%s", rows->find, sequence,
+                            declare_row_ranges(gen, a, rows), narrow_to_split(e, a));
     dop_attn_loads(gen, a, words, &x->decls);
     x->score = score_at_distance(gen, a, rows->product);
-    dop_buf_puts(&x->decls, slopes(gen, a));
-    x->sink = sink(gen, a);
-    x->merge = merged ? merge(x, merged) : "";
+    dop_buf_puts(&x->decls, declare_alibi_slope(gen, a));
+    x->sink = add_head_sink(gen, a);
+    x->merge = merged ? merge_head_splits(x, merged) : "";
     x->prologue = dop_gen_keep(gen, &begins);
     x->store = dop_gen_keep(gen, &ends);
 }

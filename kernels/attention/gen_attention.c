@@ -129,7 +129,7 @@ rows_at_once(uint32_t rows, const dop_tile *tile, const dop_target *t)
 
 /* Returns the number of query heads per workgroup. */
 static uint32_t
-heads_of(const attn *a, const dop_tile *tile)
+count_wg_heads(const attn *a, const dop_tile *tile)
 {
     return a->group / (tile->group_wgs ? tile->group_wgs : 1);
 }
@@ -137,13 +137,13 @@ heads_of(const attn *a, const dop_tile *tile)
 static uint32_t
 tile_bytes(const attn *a, const dop_tile *tile, const dop_target *t)
 {
-    uint32_t rows = heads_of(a, tile) * tile->bq;
+    uint32_t rows = count_wg_heads(a, tile) * tile->bq;
     return (rows * a->dim + rows * tile->wg + rows_at_once(rows, tile, t) * tile->wg * 4 + rows * tile->wg / 8) * 4;
 }
 
 /* Returns the values of a K row that an invocation multiplies at once. */
 static uint32_t
-step_of(const dop_graph *g, const attn *a)
+key_load_width(const dop_graph *g, const attn *a)
 {
     const bool halves = dop_node_at(g, a->n->src[1])->type == DOP_TYPE_f16 && a->dim % 8 == 0;
     return halves || dop_attn_in_blocks(g, a, 0) ? 8 : 4;
@@ -153,7 +153,7 @@ step_of(const dop_graph *g, const attn *a)
  * invocations score one position, so that each K row is read once for all query rows. Then an invocation has four values of
  * the head and a share of the positions, so that each V row is also read once. */
 static dop_nest_placement
-placement_of(const dop_gen *gen, const attn *a)
+place_attention(const dop_gen *gen, const attn *a)
 {
     const dop_tile *tile = &gen->choice->tile;
     const uint32_t ds = tile->ds ? tile->ds : 1,
@@ -163,14 +163,14 @@ placement_of(const dop_gen *gen, const attn *a)
                [DOP_PLACE_s] = {[DOP_LEVEL_grid] = a->splits, [DOP_LEVEL_group] = tile->wg / ds},
                [DOP_PLACE_d] = {[DOP_LEVEL_lane] = ds}},
         .x = {.path = DOP_PATH_whole, .unit = 4, .form = "floats"},
-        .w = {.path = DOP_PATH_direct, .unit = step_of(gen->e.g, a)},
+        .w = {.path = DOP_PATH_direct, .unit = key_load_width(gen->e.g, a)},
         .sum = DOP_MEET_lanes,
         .subgroup = tile->subgroup ? gen->e.target->subgroup : 1};
 }
 
 /* Declares numbers, shared memory and macros of the placement. */
 static void
-declare(dop_attend *x)
+declare_attention(dop_attend *x)
 {
     const dop_tile *tile = &x->gen->choice->tile;
     dop_nest *n = &x->n;
@@ -195,7 +195,7 @@ declare(dop_attend *x)
 
 /* Computes s, the scores of CP positions, and top, the maximum over an invocation's scores and m. */
 static void
-multiply(dop_attend *x)
+score_positions(dop_attend *x)
 {
     dop_nest *n = &x->n;
     dop_nest_code(n,
@@ -224,7 +224,7 @@ multiply(dop_attend *x)
 
 /* Reduces each row's maximum over the workgroup: by subgroups and then across them, or by a tree. */
 static void
-find_largest(dop_attend *x)
+find_row_maxima(dop_attend *x)
 {
     dop_nest *n = &x->n;
     const uint32_t wg = x->gen->choice->tile.wg;
@@ -252,7 +252,7 @@ find_largest(dop_attend *x)
 
 /* Computes the weights of the positions, and accumulates an invocation's share of the weighted values. */
 static void
-weigh(dop_attend *x)
+weigh_positions(dop_attend *x)
 {
     dop_nest *n = &x->n;
     dop_nest_code(n,
@@ -276,7 +276,7 @@ weigh(dop_attend *x)
 
 /* Reduces and stores the sums of all rows, BATCH at a time. The sums of weights are per subgroup, or per invocation. */
 static void
-meet(dop_attend *x)
+reduce_query_rows(dop_attend *x)
 {
     dop_nest *n = &x->n;
     const bool subgroups = n->placement.subgroup > 1,
@@ -315,17 +315,17 @@ meet(dop_attend *x)
 }
 
 static dop_status
-emit(dop_gen *gen)
+emit_attention(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_tile *tile = &gen->choice->tile;
     dop_attend x = {.a = dop_attn_at(&gen->site)};
     attn *a = &x.a;
     gen->merges = e->r->info->attn.merged != 0;
-    a->merged_heads = heads_of(a, tile);
+    a->merged_heads = count_wg_heads(a, tile);
     a->rows = a->merged_heads * tile->bq;
-    x.step = step_of(e->g, a);
-    const dop_nest_placement pl = placement_of(gen, a);
+    x.step = key_load_width(e->g, a);
+    const dop_nest_placement pl = place_attention(gen, a);
     const dop_attend_rows rows = {
         .find = dop_emit_str(e,
                              "    uint head0 = gl_WorkGroupID.x * G, kvh = gl_WorkGroupID.x / %uu;\n"
@@ -340,17 +340,17 @@ emit(dop_gen *gen)
         .tail_heads = "G",
         .at_once = 1};
     dop_attend_open(&x, gen, &pl, &rows, (const char *const[]){"dop_ldc4", "dop_ldc4"});
-    declare(&x);
+    declare_attention(&x);
     dop_attend_begin(&x, "");
     dop_nest_code(&x.n, "vec4 acc[R];\nfloat l[R], m[R];\nDOP_ROWS(j) {\n    acc[j] = vec4(0.0);\n    l[j] = 0.0;\n"
                         "    m[j] = -1e30;\n}\n"
                         "uint d4 = gl_LocalInvocationIndex %% LANES_D, share = gl_LocalInvocationIndex / LANES_D;\n");
     dop_nest_for(&x.n, "base", "lo", "hi", "CP");
-    multiply(&x);
-    find_largest(&x);
-    weigh(&x);
+    score_positions(&x);
+    find_row_maxima(&x);
+    weigh_positions(&x);
     dop_nest_end(&x.n);
-    meet(&x);
+    reduce_query_rows(&x);
     gen->grid[0] = a->heads / a->merged_heads;
     gen->grid[1] = dop_div_up_u32(e->g->max_t, tile->bq);
     gen->grid[2] = a->splits;
@@ -358,7 +358,7 @@ emit(dop_gen *gen)
 }
 
 static uint32_t
-shared_bytes(dop_gen *gen)
+attention_shared(dop_gen *gen)
 {
     attn a = dop_attn_at(&gen->site);
     return tile_bytes(&a, &gen->choice->tile, gen->e.target) + dop_tail_bytes(gen, 1);
@@ -396,7 +396,7 @@ dop_attn_tile(const dop_site *s, dop_tile *tile)
         while (tile->wg < a.value_dim / 4 && tile->wg * 2 <= t->max_workgroup)
             tile->wg *= 2;
         tile->ds = tile->wg / 64;
-        while (tile->ds > t->subgroup || (tile->ds > 1 && a.dim % (tile->ds * step_of(g, &a))))
+        while (tile->ds > t->subgroup || (tile->ds > 1 && a.dim % (tile->ds * key_load_width(g, &a))))
             tile->ds /= 2;
     }
     const uint32_t rows = t->schedule.attention_rows;
@@ -459,7 +459,7 @@ dop_trips_heads(const dop_site *s, const dop_tile *tile, const dop_attn *a, uint
 
 /* Returns the loop trip count of the general kernel: loops over the workgroup's query rows for every chunk of positions. */
 static uint64_t
-trips(const dop_site *s, const dop_tile *tile)
+trips_attention(const dop_site *s, const dop_tile *tile)
 {
     const dop_attn a = dop_attn_at(s);
     const uint32_t ds = tile->ds ? tile->ds : 1, at_once = tile->wg / ds, lanes = a.value_dim / 4;
@@ -474,7 +474,7 @@ trips(const dop_site *s, const dop_tile *tile)
 }
 
 static dop_refusal
-fits(const dop_site *s)
+fits_attention(const dop_site *s)
 {
     dop_refusal no = sees_blocks(s) ? refuse_heads(s) : dop_attn_refuses(s);
     if (!no.why && dop_attn_at(s).value_dim / 4 > dop_pow2_floor(s->t->max_workgroup))
@@ -484,14 +484,14 @@ fits(const dop_site *s)
 }
 
 static dop_refusal
-fits_alone(const dop_site *s)
+fits_attention_alone(const dop_site *s)
 {
     dop_refusal no = dop_attn_refuses_blocks(s);
-    return no.why ? no : fits(s);
+    return no.why ? no : fits_attention(s);
 }
 
 static void
-settle(const dop_site *s, dop_tile *tile)
+settle_attention(const dop_site *s, dop_tile *tile)
 {
     const attn a = dop_attn_at(s);
     if (tile->bq) /* otherwise the tile is illegal */
@@ -501,12 +501,12 @@ settle(const dop_site *s, dop_tile *tile)
 /* Checks the tile. An invocation has four values of a head, and ds lanes, which reduce by shuffles, share a key. Rows of
  * several sequences, or that attend to chosen positions, need workgroups of their own. */
 static void
-legal(dop_check *c)
+legal_attention(dop_check *c)
 {
     const attn a = dop_attn_at(c->s);
     const dop_tile *t = c->tile;
     const bool alone = dop_attn_mixes(c->s) || dop_attention_chosen(c->s->g, a.id);
-    const uint32_t ds = t->ds ? t->ds : 1, step = step_of(c->s->g, &a);
+    const uint32_t ds = t->ds ? t->ds : 1, step = key_load_width(c->s->g, &a);
     dop_check_range(c, DOP_TILE_NO_wg, a.value_dim / 4, c->s->t->max_workgroup);
     if (!dop_check_range(c, DOP_TILE_NO_bq, 1, alone ? 1 : c->s->g->max_t) ||
         (t->ds > 1 && !dop_check_power(c, DOP_TILE_NO_ds, 1, t->subgroup ? c->s->t->subgroup : 1)))
@@ -514,15 +514,17 @@ legal(dop_check *c)
     dop_check_when(c, ds == 1 || a.dim % (ds * step) == 0, DOP_TILE_NO_ds,
                    "ds must divide the values of a head, in whole loads");
     dop_check_divides(c, DOP_TILE_NO_group_wgs, a.group, "query heads of a KV head");
-    dop_check_most(c, DOP_TILE_NO_bq, (uint64_t)heads_of(&a, t) * t->bq, DOP_MOST_SUMS / 4, "heads x bq");
+    dop_check_most(c, DOP_TILE_NO_bq, (uint64_t)count_wg_heads(&a, t) * t->bq, DOP_MOST_SUMS / 4, "heads x bq");
     if (c->s->r->info->attn.merged && !c->s->routes)
-        dop_check_most(c, DOP_TILE_NO_group_wgs, a.heads / heads_of(&a, t), DOP_COUNTS_MOST, "workgroups of heads");
+        dop_check_most(c, DOP_TILE_NO_group_wgs, a.heads / count_wg_heads(&a, t), DOP_COUNTS_MOST,
+                       "workgroups of heads");
 }
 
-#define ATTENTION \
-    .tile = dop_attn_tile, .shared = shared_bytes, .emit = emit, .trips = trips, .settle = settle, .legal = legal
+#define ATTENTION                                                                                        \
+    .tile = dop_attn_tile, .shared = attention_shared, .emit = emit_attention, .trips = trips_attention, \
+    .settle = settle_attention, .legal = legal_attention
 
-const dop_descriptor dop_descriptor_attention = {ATTENTION, .fits = fits_alone, .stage = DOP_VARIANT_attention_decode,
-                                                 .fields = DOP_FIELD(bq)};
+const dop_descriptor dop_descriptor_attention = {ATTENTION, .fits = fits_attention_alone,
+                                                 .stage = DOP_VARIANT_attention_decode, .fields = DOP_FIELD(bq)};
 const dop_descriptor dop_descriptor_attention_subgroup = {
-    ATTENTION, .fits = fits, .stage = DOP_VARIANT_attention_decode, .fields = DOP_FIELD(bq) | DOP_FIELD(ds)};
+    ATTENTION, .fits = fits_attention, .stage = DOP_VARIANT_attention_decode, .fields = DOP_FIELD(bq) | DOP_FIELD(ds)};

@@ -42,7 +42,7 @@ typedef struct layout {
 } layout;
 
 static uint32_t
-max_u32(uint32_t a, uint32_t b)
+larger_of(uint32_t a, uint32_t b)
 {
     return a > b ? a : b;
 }
@@ -62,12 +62,12 @@ value_registers(const layout *l, const dop_target *t)
 {
     const uint32_t sum = l->m * l->n / t->subgroup, scores = l->positions / l->position_groups / l->n;
     return (l->value_dim / l->value_groups / l->n + scores + 2) * sum +
-           l->positions * max_u32(l->dim, l->value_dim) / 2 / (l->subgroups * t->subgroup);
+           l->positions * larger_of(l->dim, l->value_dim) / 2 / (l->subgroups * t->subgroup);
 }
 
 /* Returns the live registers if queries stay in registers. */
 static uint32_t
-registers(const layout *l, const dop_target *t)
+count_units_registers(const layout *l, const dop_target *t)
 {
     return value_registers(l, t) + l->dim / l->n / l->depth_groups * (l->m * l->n / t->subgroup) / 2;
 }
@@ -75,7 +75,7 @@ registers(const layout *l, const dop_target *t)
 /* Returns the query heads per workgroup: all that share a KV head, or the largest divisor that fits in the rows of a
  * fragment. */
 static uint32_t
-heads_of(const dop_attn *a, uint32_t m)
+count_units_heads(const dop_attn *a, uint32_t m)
 {
     uint32_t heads = a->group;
     for (uint32_t of = 1; heads > m; of++)
@@ -85,7 +85,7 @@ heads_of(const dop_attn *a, uint32_t m)
 }
 
 static layout
-layout_of(const dop_graph *g, const dop_attn *a, const dop_tile *tile, const dop_target *t)
+lay_out_units(const dop_graph *g, const dop_attn *a, const dop_tile *tile, const dop_target *t)
 {
     const uint32_t n = dop_matrix_n(t->matrix);
     layout l = {.dim = dop_div_up_u32(a->dim, n) * n,
@@ -94,15 +94,15 @@ layout_of(const dop_graph *g, const dop_attn *a, const dop_tile *tile, const dop
                 .m = dop_matrix_m(t->matrix),
                 .n = n,
                 .in_keys = dop_attn_values_in_keys(g, a)};
-    l.heads = heads_of(a, l.m);
+    l.heads = count_units_heads(a, l.m);
     l.depth_groups = l.dim / n % l.value_groups == 0 ? l.value_groups : 1;
     l.subgroups = tile->wg / t->subgroup;
     l.position_groups = tile->ds ? tile->ds : 1;
-    l.row_groups = max_u32(l.subgroups / l.position_groups / l.value_groups, 1);
+    l.row_groups = larger_of(l.subgroups / l.position_groups / l.value_groups, 1);
     l.positions = tile->positions ? tile->positions : 64;
     l.rows = l.row_groups * l.m;
     l.split_q = splits_queries(g, a);
-    l.q_stays = l.split_q || registers(&l, t) > t->schedule.attention_units_registers;
+    l.q_stays = l.split_q || count_units_registers(&l, t) > t->schedule.attention_units_registers;
     l.pass = !(t->caps & DOP_CAP_coop_khr) ? PASS_CAST : t->caps & DOP_CAP_coop_f16_sums ? PASS_HALVES : PASS_FLOATS;
     uint32_t k = l.positions * (l.dim / 8 + 1), v = l.positions * (l.value_dim / 8 + 1);
     uint32_t q = l.rows * (l.dim / 8 + 1) * (l.split_q ? 2 : 1),
@@ -110,11 +110,11 @@ layout_of(const dop_graph *g, const dop_attn *a, const dop_tile *tile, const dop
     l.piece = l.m * (n / 4 + 1) * (l.pass == PASS_FLOATS ? 2 : 1);
     uint32_t pieces = l.piece * l.subgroups, rest = pieces + (l.q_stays ? q : 0);
     l.one_buffer = !l.in_keys && (k + v + rest) * 16 + stats > t->shared_bytes;
-    uint32_t tiles = l.in_keys ? k : l.one_buffer ? max_u32(k, v) : k + v;
+    uint32_t tiles = l.in_keys ? k : l.one_buffer ? larger_of(k, v) : k + v;
     l.v_at = l.in_keys ? a->value_start / 8 : l.one_buffer ? 0 : k;
     l.q_at = l.q_stays ? tiles : 0;
     l.piece_at = l.q_stays ? tiles + q : tiles;
-    l.words = max_u32(l.piece_at + pieces, q);
+    l.words = larger_of(l.piece_at + pieces, q);
     l.bytes = l.words * 16 + stats;
     return l;
 }
@@ -130,7 +130,7 @@ typedef struct units {
 
 /* Computes products of queries and keys. Queries that are sums of two f16 values are two factors. */
 static void
-multiply(units *u)
+multiply_queries(units *u)
 {
     const layout *l = &u->l;
     dop_nest_code(&u->x.n,
@@ -172,7 +172,7 @@ add_depths(units *u)
 
 /* Masks positions at the edges of the rows' ranges, and rescales all sums if a score exceeds M by too much. */
 static void
-scale(units *u)
+rescale_units(units *u)
 {
     const char *cap =
         u->late ? dop_nest_text(&u->x.n, "DOP_EACH(c, FC) DOP_EACH(e, EL) s[c][e] = dop_tanh(s[c][e] * %.9g);\n",
@@ -223,7 +223,7 @@ scale(units *u)
 /* Converts scores to weights p, factors of the second product: by a conversion, or through shared memory, two fragments at a
  * time. */
 static void
-weigh(units *u)
+weigh_units(units *u)
 {
     static const char *const pass[] = {
         [PASS_CAST] = "    p[c] = FRAG_A(s[c]);\n",
@@ -254,7 +254,7 @@ weigh(units *u)
 /* Emits an iteration of the loop over positions. The sums add up the rounded weights that V is multiplied by, so that
  * normalized weights add up to 1. */
 static void
-turn(units *u)
+emit_units_iteration(units *u)
 {
     static const char *const next = "if (base + CP <= wh) {\n    DOP_LOAD(NK, D, K, base + CP)\n}\n";
     const layout *l = &u->l;
@@ -269,14 +269,14 @@ turn(units *u)
                   depths ? "FRAG s[FC];\n" : "");
     dop_nest_if(n, "live")->apart = true;
     dop_nest_code(n, "%s", depths ? "" : "FRAG s[FC];\n");
-    multiply(u);
+    multiply_queries(u);
     if (depths) {
         dop_nest_end(n);
         add_depths(u);
         dop_nest_if(n, "live")->apart = true;
     }
-    scale(u);
-    weigh(u);
+    rescale_units(u);
+    weigh_units(u);
     dop_nest_end(n);
     if (!l->in_keys) {
         dop_nest_code(n, "DOP_PUT(NV, DV, V, V_AT, LV)\n")->writes = u->values;
@@ -297,7 +297,7 @@ turn(units *u)
 
 /* Rescales the sums of all position groups to a common maximum, and adds them up. */
 static void
-meet(units *u)
+merge_position_groups(units *u)
 {
     dop_nest *n = &u->x.n;
     dop_nest_code(n, "if (lane %% LANES == 0u)\n    dop_f[stats + lane / LANES] = l;\n")->writes = u->rows;
@@ -325,7 +325,7 @@ meet(units *u)
  * is an additional score that only counts in the sum. It may exceed the running max by far, which makes the sum large, as
  * intended. */
 static void
-store(units *u)
+store_units_output(units *u)
 {
     dop_emit *e = &u->x.gen->e;
     dop_nest *n = &u->x.n;
@@ -338,7 +338,7 @@ store(units *u)
                      "uint row = row0 + lane / LANES, t = t0 + row / G, h = DOP_H(row);\n")
         ->writes = u->pieces;
     if (u->l.position_groups > 1)
-        meet(u);
+        merge_position_groups(u);
     else
         dop_nest_code(n, "float most = dop_m[stats + lane / LANES];\n");
     if (sinks) {
@@ -364,7 +364,7 @@ store(units *u)
 
 /* Declares numbers, memory, macros and functions. Scores times FACTOR are arguments of exp2. */
 static dop_status
-declare(units *u)
+declare_units_attention(units *u)
 {
     dop_attend *x = &u->x;
     const layout *l = &u->l;
@@ -390,7 +390,7 @@ declare(units *u)
 /* Returns code that computes ranges of positions. Workgroup: lo to wh. Subgroup: all rows attend to sg .. sl, and some rows
  * to positions from sf on and up to sh. */
 static const char *
-span(dop_gen *gen, const dop_attn *a)
+find_units_ranges(dop_gen *gen, const dop_attn *a)
 {
     return dop_emit_str(
         &gen->e,
@@ -415,7 +415,7 @@ span(dop_gen *gen, const dop_attn *a)
 
 /* Emits the loop over positions. Queries stay in registers, or in shared memory if registers cannot hold them. */
 static void
-walk(units *u)
+walk_units(units *u)
 {
     const layout *l = &u->l;
     dop_nest *n = &u->x.n;
@@ -435,18 +435,18 @@ walk(units *u)
         u->keys | u->values;
     dop_nest_code(n, "FRAG acc[FV], sums = FRAG(0.0), m = FRAG(NOTHING);\nDOP_EACH(i, FV) acc[i] = FRAG(0.0);\n");
     dop_nest_for(n, "base", "lo", "wh", "CP")->through = true; /* with a bound of wh + 1, NVIDIA's compiler unrolls */
-    turn(u);
+    emit_units_iteration(u);
     dop_nest_end(n);
 }
 
 static dop_status
-emit(dop_gen *gen)
+emit_units(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_tile *tile = &gen->choice->tile;
     units u = {.x = {.a = dop_attn_at(&gen->site)}};
     dop_attn *a = &u.x.a;
-    const layout l = u.l = layout_of(e->g, a, tile, e->target);
+    const layout l = u.l = lay_out_units(e->g, a, tile, e->target);
     a->rows = l.heads * tile->bq;
     gen->halves = true;
     gen->votes = true;
@@ -476,24 +476,24 @@ emit(dop_gen *gen)
                              "    if (t0 >= n_tokens)\n        return;\n",
                              a->group / l.heads, dop_emit_n_tokens(e)),
         .sequence = "0u",
-        .span = span(gen, a),
+        .span = find_units_ranges(gen, a),
         .product = "x",
         .tail = a->head0,
         .tail_heads = "G",
         .at_once = 1};
     dop_attend_open(&u.x, gen, &pl, &rows, (const char *const[]){"DOP_WORDS", "DOP_WORDS"});
-    const dop_status st = declare(&u);
+    const dop_status st = declare_units_attention(&u);
     dop_attend_begin(&u.x, "    uvec4 next[max(NK, NV)];\n    DOP_LOAD(NK, D, K, lo)\n");
-    walk(&u);
-    store(&u);
+    walk_units(&u);
+    store_units_output(&u);
     return st == DOP_OK ? dop_attend_finish(&u.x) : st;
 }
 
 static uint32_t
-shared_bytes(dop_gen *gen)
+units_shared_bytes(dop_gen *gen)
 {
     dop_attn a = dop_attn_at(&gen->site);
-    return layout_of(gen->e.g, &a, &gen->choice->tile, gen->e.target).bytes;
+    return lay_out_units(gen->e.g, &a, &gen->choice->tile, gen->e.target).bytes;
 }
 
 static uint32_t
@@ -501,12 +501,12 @@ longest_head(const dop_target *t)
 {
     uint32_t most = 0;
     for (uint32_t i = 0; i < t->schedule.n_attention_tiles; i++)
-        most = max_u32(most, t->schedule.attention_tiles[i].most_dim);
+        most = larger_of(most, t->schedule.attention_tiles[i].most_dim);
     return most;
 }
 
 static dop_refusal
-fits(const dop_site *s)
+fits_units(const dop_site *s)
 {
     dop_diag ignored = {0};
     dop_gen gen;
@@ -518,7 +518,7 @@ fits(const dop_site *s)
         return (dop_refusal){"the cache is split", NULL};
     if (!dop_attn_in_eights(s->g, &a) && dop_attention_cached(s->g, a.id))
         return (dop_refusal){"the cache is f32", "`kv` f16"};
-    if (a.dim % 8 || max_u32(a.dim, a.value_dim) > longest_head(s->t))
+    if (a.dim % 8 || larger_of(a.dim, a.value_dim) > longest_head(s->t))
         return (dop_refusal){"the head is no multiple of 8 values, or longer than schedule.attention_tiles has", NULL};
     const bool in_keys =
         dop_attn_values_in_keys(s->g, &a) && a.value_start % 8 == 0 && a.value_dim % dop_matrix_n(s->t->matrix) == 0;
@@ -533,7 +533,7 @@ fits(const dop_site *s)
 
 /* Avoids only single tokens. Unused fragment rows are cheap: even 4 rows are faster with matrix units than without. */
 static const char *
-avoid(const dop_site *s)
+avoid_units(const dop_site *s)
 {
     return s->g->max_t < 2 ? "one token" : NULL;
 }
@@ -541,19 +541,19 @@ avoid(const dop_site *s)
 /* Applies the groups to the tile. If a head is too long for the accumulators of one subgroup, whose registers cannot hold
  * queries either, its values are divided into groups. */
 static layout
-take_shape(const dop_site *s, const dop_attn *a, const dop_attention_groups *of, dop_tile *tile)
+apply_units_shape(const dop_site *s, const dop_attn *a, const dop_attention_groups *of, dop_tile *tile)
 {
     enum { ONE_GROUP = 256, MOST_GROUPS = 8 };
     layout l;
     tile->ds = of->position_groups;
     tile->positions = of->positions;
     const uint32_t m = dop_matrix_m(s->t->matrix);
-    tile->bq = of->row_groups * m / heads_of(a, m);
+    tile->bq = of->row_groups * m / count_units_heads(a, m);
     for (tile->group_wgs = 1;; tile->group_wgs *= 2) {
         tile->wg = of->row_groups * of->position_groups * tile->group_wgs * s->t->subgroup;
-        l = layout_of(s->g, a, tile, s->t);
+        l = lay_out_units(s->g, a, tile, s->t);
         const uint32_t next = 2 * tile->group_wgs;
-        const uint32_t used = l.split_q ? value_registers(&l, s->t) : registers(&l, s->t);
+        const uint32_t used = l.split_q ? value_registers(&l, s->t) : count_units_registers(&l, s->t);
         if (l.value_dim <= ONE_GROUP || of->position_groups > 1 || next > MOST_GROUPS || l.value_dim % (next * l.n) ||
             used <= s->t->schedule.attention_units_registers)
             return l;
@@ -563,22 +563,24 @@ take_shape(const dop_site *s, const dop_attn *a, const dop_attention_groups *of,
 /* Chooses the tile: the first row of schedule.attention_tiles that fits the head and the target. If there are not enough
  * query rows to occupy all cores, positions are divided among subgroups instead. */
 static void
-choose_tile(const dop_site *s, dop_tile *tile)
+choose_units_tile(const dop_site *s, dop_tile *tile)
 {
     const dop_target *t = s->t;
     dop_attn a = dop_attn_at(s);
     const dop_attention_shape *rows = t->schedule.attention_tiles;
     for (uint32_t i = 0; i < t->schedule.n_attention_tiles; i++) {
-        if (max_u32(a.dim, a.value_dim) > rows[i].most_dim)
+        if (larger_of(a.dim, a.value_dim) > rows[i].most_dim)
             continue;
-        bool many = take_shape(s, &a, &rows[i].many, tile).bytes <= t->shared_bytes && tile->wg <= t->max_workgroup;
-        if (many && dop_div_up_u32(s->g->max_t, tile->bq) * (a.heads / heads_of(&a, dop_matrix_m(t->matrix))) * 4 >=
-                        t->cores * 3)
+        bool many =
+            apply_units_shape(s, &a, &rows[i].many, tile).bytes <= t->shared_bytes && tile->wg <= t->max_workgroup;
+        if (many &&
+            dop_div_up_u32(s->g->max_t, tile->bq) * (a.heads / count_units_heads(&a, dop_matrix_m(t->matrix))) * 4 >=
+                t->cores * 3)
             return;
-        if (take_shape(s, &a, &rows[i].few, tile).bytes <= t->shared_bytes && tile->wg <= t->max_workgroup)
+        if (apply_units_shape(s, &a, &rows[i].few, tile).bytes <= t->shared_bytes && tile->wg <= t->max_workgroup)
             return;
         if (many) {
-            take_shape(s, &a, &rows[i].many, tile);
+            apply_units_shape(s, &a, &rows[i].many, tile);
             return;
         }
     }
@@ -586,7 +588,7 @@ choose_tile(const dop_site *s, dop_tile *tile)
 
 /* Checks that groups of subgroups for query rows, positions and values consist of whole fragments. */
 static void
-legal(dop_check *c)
+legal_units(dop_check *c)
 {
     const dop_attn a = dop_attn_at(c->s);
     const dop_tile *t = c->tile;
@@ -596,7 +598,7 @@ legal(dop_check *c)
         !dop_check_multiple(c, DOP_TILE_NO_wg, groups * c->s->t->subgroup, groups * c->s->t->subgroup,
                             c->s->t->max_workgroup))
         return;
-    const layout l = layout_of(c->s->g, &a, t, c->s->t);
+    const layout l = lay_out_units(c->s->g, &a, t, c->s->t);
     dop_check_when(c, l.value_dim % (values * n) == 0, DOP_TILE_NO_group_wgs, "values cannot be divided into groups");
     dop_check_when(c, positions % (n * l.position_groups) == 0, DOP_TILE_NO_ds,
                    "ds must divide the positions that are processed at a time, in whole matrices");
@@ -605,12 +607,12 @@ legal(dop_check *c)
 
 const dop_descriptor dop_descriptor_attention_coop = {
     .fields = DOP_FIELD(bq) | DOP_FIELD(ds),
-    .legal = legal,
-    .fits = fits,
-    .avoid = avoid,
-    .tile = choose_tile,
-    .shared = shared_bytes,
-    .emit = emit,
+    .legal = legal_units,
+    .fits = fits_units,
+    .avoid = avoid_units,
+    .tile = choose_units_tile,
+    .shared = units_shared_bytes,
+    .emit = emit_units,
     .stage = DOP_VARIANT_attention_decode,
     .matrix_form = DOP_CAP_coop_khr,
 };

@@ -21,7 +21,7 @@
 
 /* Returns the number of cooperative lanes per cache row; each lane has equally many pieces of 8 values. */
 static uint32_t
-lanes_of(const dop_attn *a, const dop_target *t)
+count_decode_lanes(const dop_attn *a, const dop_target *t)
 {
     uint32_t lanes = t->subgroup;
     while (lanes > 1 && (a->dim % (8 * lanes) || a->value_dim % (8 * lanes)))
@@ -38,7 +38,7 @@ values_are_keys(const dop_graph *g, const dop_attn *a, uint32_t lanes)
 
 /* Applies the tile to the region's attention. Returns the number of workgroups per head group. */
 static uint32_t
-shape(const dop_gen *gen, dop_attn *a)
+apply_decode_tile(const dop_gen *gen, dop_attn *a)
 {
     const dop_tile *tile = &gen->choice->tile;
     uint32_t group_wgs = tile->group_wgs ? tile->group_wgs : 1;
@@ -56,7 +56,7 @@ shape(const dop_gen *gen, dop_attn *a)
 static uint32_t
 positions_of(const dop_attn *a, const dop_tile *tile, const dop_target *t)
 {
-    uint32_t least = tile->wg / lanes_of(a, t);
+    uint32_t least = tile->wg / count_decode_lanes(a, t);
     if (tile->positions || t->subgroup >= 16)
         return tile->positions ? tile->positions : 64;
     return least > t->subgroup * 4 ? least : t->subgroup * 4;
@@ -75,7 +75,7 @@ subgroups_at_once(const dop_attn *a, const dop_tile *tile, const dop_target *t)
 
 /* Returns the number of heads whose sums are combined at once, in a third of the shared memory. */
 static uint32_t
-heads_at_once(const dop_attn *a, const dop_tile *tile, const dop_target *t)
+decode_heads_at_once(const dop_attn *a, const dop_tile *tile, const dop_target *t)
 {
     uint32_t batch = t->shared_bytes / 3 / (subgroups_at_once(a, tile, t) * a->value_dim * 4);
     return batch < 1 ? 1 : batch > a->rows ? a->rows : batch;
@@ -109,13 +109,13 @@ shares_of(const dop_gen *gen, const dop_attn *a)
 {
     const dop_tile *tile = &gen->choice->tile;
     const dop_target *t = gen->e.target;
-    const uint32_t lanes = lanes_of(a, t), positions = positions_of(a, tile, t);
+    const uint32_t lanes = count_decode_lanes(a, t), positions = positions_of(a, tile, t);
     return (shares){lanes,
                     tile->wg / t->subgroup,
                     a->rows,
                     positions,
                     positions * lanes / tile->wg,
-                    heads_at_once(a, tile, t),
+                    decode_heads_at_once(a, tile, t),
                     subgroups_at_once(a, tile, t),
                     left_heads(a, lanes),
                     tile->apart,
@@ -144,7 +144,7 @@ find_row(dop_emit *e, const dop_attn *a, uint32_t group_wgs)
 
 /* Declares numbers, shared memory, macros and functions of the placement. */
 static dop_status
-declare(dop_attend *x, const shares *l, uint32_t made_rows)
+declare_decode(dop_attend *x, const shares *l, uint32_t made_rows)
 {
     static const char *const vectors[] = {[1] = "float", [2] = "vec2", [4] = "vec4"};
     const dop_attn *a = &x->a;
@@ -211,8 +211,8 @@ begin_early(dop_attend *x, const shares *l)
  * steps, followed by full ones. `first` becomes the index of the first value that a lane keeps. Returns the number of halving
  * steps. */
 static uint32_t
-sums(dop_attend *x, const char *array, const char *first, uint32_t values, uint32_t least, uint32_t from,
-     uint32_t lanes)
+sum_over_lanes(dop_attend *x, const char *array, const char *first, uint32_t values, uint32_t least, uint32_t from,
+               uint32_t lanes)
 {
     uint32_t halvings = 0;
     bool halving = true;
@@ -234,7 +234,7 @@ sums(dop_attend *x, const char *array, const char *first, uint32_t values, uint3
 /* Emits products of the cache rows in registers with the queries, summed over a row's lanes. Returns the number of halving
  * steps. */
 static uint32_t
-multiply(dop_attend *x, const shares *l)
+multiply_decode(dop_attend *x, const shares *l)
 {
     dop_nest *n = &x->n;
     dop_nest_code(n, "float s[NP * R];\n"
@@ -253,7 +253,7 @@ multiply(dop_attend *x, const shares *l)
     if (l->apart && !l->in_keys)
         dop_nest_code(n, "dop_hold_k(base + CP, kvh, 0u, held_k);\n");
     dop_nest_code(n, "uint first = 0u;\n");
-    return sums(x, "s", "first", l->held * l->rows, l->apart ? l->left : 1, 1, l->lanes);
+    return sum_over_lanes(x, "s", "first", l->held * l->rows, l->apart ? l->left : 1, 1, l->lanes);
 }
 
 /* Computes weights in shared memory, one head per subgroup. Earlier sums are later scaled by dop_fix, because the running max
@@ -345,11 +345,11 @@ weigh_apart(dop_attend *x, const shares *l, uint32_t halvings)
 
 /* Emits an iteration of the loop over positions. Returns the number of halving steps of the products' sums. */
 static uint32_t
-turn(dop_attend *x, const shares *l)
+emit_decode_iteration(dop_attend *x, const shares *l)
 {
     dop_nest *n = &x->n;
     const char *from = l->apart ? "0u" : "base + CP";
-    const uint32_t halvings = multiply(x, l);
+    const uint32_t halvings = multiply_decode(x, l);
     (l->apart ? weigh_apart : weigh_together)(x, l, halvings);
     dop_nest_code(n, "DOP_EACH(j, R) {\n"
                      "    float fix = DOP_FIX(j);\n"
@@ -408,13 +408,13 @@ share_values(dop_attend *x, const shares *l, uint32_t j0, uint32_t count)
 /* Reduces and stores the sums of all heads, BATCH at a time: first over lanes of a subgroup that share values, then over
  * subgroups. When subgroups walk apart, a lane contributes the values that it keeps. */
 static void
-meet(dop_attend *x, const shares *l)
+reduce_decode_heads(dop_attend *x, const shares *l)
 {
     dop_nest *n = &x->n;
     const uint32_t values = l->rows * (x->a.value_dim / 4 / l->lanes);
     dop_nest_let(n, "uint", "from", "0u");
     const uint32_t halvings =
-        sums(x, "acc", "from", values, l->apart ? 1 : values, l->lanes, x->gen->e.target->subgroup);
+        sum_over_lanes(x, "acc", "from", values, l->apart ? 1 : values, l->lanes, x->gen->e.target->subgroup);
     for (uint32_t j0 = 0; j0 < l->rows; j0 += l->batch) {
         const uint32_t heads = l->rows - j0 < l->batch ? l->rows - j0 : l->batch;
         share_values(x, l, j0, l->apart ? values >> halvings : heads);
@@ -439,7 +439,7 @@ meet(dop_attend *x, const shares *l)
 
 /* Emits the loop over positions. */
 static void
-walk(dop_attend *x, const shares *l)
+walk_decode(dop_attend *x, const shares *l)
 {
     dop_nest *n = &x->n;
     /* Rows from these positions on come from this step, not from global memory. */
@@ -464,7 +464,7 @@ walk(dop_attend *x, const shares *l)
                              "    dop_m[j] = -1e30;\n    dop_l[j] = 0.0;\n}\n");
     dop_stmt *loop = dop_nest_for(n, "base", "own", "hi", "CP");
     loop->in_step = l->apart ? "subgroupMemoryBarrierShared(), subgroupBarrier()" : NULL;
-    const uint32_t halvings = turn(x, l);
+    const uint32_t halvings = emit_decode_iteration(x, l);
     dop_nest_end(n);
     if (l->apart)
         dop_nest_code(n,
@@ -478,12 +478,12 @@ walk(dop_attend *x, const shares *l)
 }
 
 static dop_status
-emit(dop_gen *gen)
+emit_decode(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     dop_attend x = {.a = dop_attn_at(&gen->site), .whole = true};
     dop_attn *a = &x.a;
-    const uint32_t group_wgs = shape(gen, a), made_rows = e->routes ? e->g->max_t : 1;
+    const uint32_t group_wgs = apply_decode_tile(gen, a), made_rows = e->routes ? e->g->max_t : 1;
     const shares l = shares_of(gen, a);
     if (gen->choice->tile.splits)
         e->splits = gen->choice->tile.splits;
@@ -509,10 +509,10 @@ emit(dop_gen *gen)
     dop_attend_open(
         &x, gen, &pl, &rows,
         (const char *const[]){a->keeps[0] ? "dop_ldw4" : "dop_ldc4", a->keeps[1] ? "dop_ldw4" : "dop_ldc4"});
-    const dop_status st = declare(&x, &l, made_rows);
+    const dop_status st = declare_decode(&x, &l, made_rows);
     dop_attend_begin(&x, begin_early(&x, &l));
-    walk(&x, &l);
-    meet(&x, &l);
+    walk_decode(&x, &l);
+    reduce_decode_heads(&x, &l);
     gen->grid[0] = a->kv * group_wgs;
     gen->grid[1] = e->g->max_t;
     gen->grid[2] = a->splits;
@@ -520,13 +520,13 @@ emit(dop_gen *gen)
 }
 
 static uint32_t
-shared_bytes(dop_gen *gen)
+decode_shared_bytes(dop_gen *gen)
 {
     const dop_tile *tile = &gen->choice->tile;
     const dop_target *t = gen->e.target;
     dop_attn a = dop_attn_at(&gen->site);
-    (void)shape(gen, &a);
-    uint32_t at_once = positions_of(&a, tile, t), batch = heads_at_once(&a, tile, t);
+    (void)apply_decode_tile(gen, &a);
+    uint32_t at_once = positions_of(&a, tile, t), batch = decode_heads_at_once(&a, tile, t);
     uint32_t scores = a.rows * at_once + a.rows * 3 * (tile->apart ? tile->wg / t->subgroup : 1);
     return (a.rows * a.dim + scores + batch * subgroups_at_once(&a, tile, t) * a.value_dim +
             (a.keeps[0] || a.keeps[1] ? (a.dim + a.value_stride) * (gen->e.routes ? gen->e.g->max_t : 1) : 0)) *
@@ -535,7 +535,7 @@ shared_bytes(dop_gen *gen)
 }
 
 static uint64_t
-trips(const dop_site *s, const dop_tile *tile)
+trips_decode(const dop_site *s, const dop_tile *tile)
 {
     const dop_attn a = dop_attn_at(s);
     const uint32_t at_once = tile->positions ? tile->positions : 64;
@@ -547,9 +547,9 @@ trips(const dop_site *s, const dop_tile *tile)
 
 /* Returns an invocation's 32-bit registers for cache rows, products and sums, if group_wgs workgroups share a head group. */
 static uint32_t
-registers_of(const dop_graph *g, const dop_attn *a, const dop_target *t, uint32_t wg, uint32_t group_wgs)
+count_decode_registers(const dop_graph *g, const dop_attn *a, const dop_target *t, uint32_t wg, uint32_t group_wgs)
 {
-    uint32_t lanes = lanes_of(a, t), rows = 64 * lanes / wg, heads = a->group / group_wgs;
+    uint32_t lanes = count_decode_lanes(a, t), rows = 64 * lanes / wg, heads = a->group / group_wgs;
     uint32_t pieces = a->dim / 8 / lanes + (values_are_keys(g, a, lanes) ? 0 : a->value_dim / 8 / lanes);
     return rows * pieces * 4 + rows * heads + heads * a->value_dim / lanes;
 }
@@ -559,7 +559,7 @@ registers_of(const dop_graph *g, const dop_attn *a, const dop_target *t, uint32_
 static uint32_t
 apart_registers(const dop_graph *g, const dop_attn *a, const dop_target *t, uint32_t heads, uint32_t rows)
 {
-    uint32_t lanes = lanes_of(a, t), values = a->dim + (values_are_keys(g, a, lanes) ? 0 : a->value_dim);
+    uint32_t lanes = count_decode_lanes(a, t), values = a->dim + (values_are_keys(g, a, lanes) ? 0 : a->value_dim);
     return rows * (values / 2 / lanes + heads) + heads * a->value_dim / lanes;
 }
 
@@ -568,17 +568,17 @@ static uint32_t
 least_group_wgs(const dop_site *s, const dop_attn *a, uint32_t wg)
 {
     const dop_schedule_numbers *of = &s->t->schedule;
-    const uint32_t rows = 64 * lanes_of(a, s->t) / wg;
+    const uint32_t rows = 64 * count_decode_lanes(a, s->t) / wg;
     for (uint32_t n = 1; n <= a->group; n++)
         if (a->group % n == 0 && rows * a->group / n <= of->decode_products &&
-            registers_of(s->g, a, s->t, wg, n) <= of->decode_group_registers)
+            count_decode_registers(s->g, a, s->t, wg, n) <= of->decode_group_registers)
             return n;
     return 0;
 }
 
 /* Refuses regions whose cache rows cannot be divided among lanes of a subgroup, or whose products exceed the registers. */
 static dop_refusal
-refuses(const dop_site *s, uint32_t wg, bool stage)
+refuse_decode(const dop_site *s, uint32_t wg, bool stage)
 {
     const dop_target *t = s->t;
     dop_attn a = dop_attn_at(s);
@@ -593,7 +593,7 @@ refuses(const dop_site *s, uint32_t wg, bool stage)
     if (!dop_attn_in_eights(s->g, &a))
         return (dop_refusal){"the cache is f32", "`kv` f16"};
     if (a.dim % 8 || a.value_dim % 8 || a.value_start % 8 || a.value_stride % 8 || t->subgroup == 0 ||
-        64 % t->subgroup || wg > t->max_workgroup || wg / lanes_of(&a, t) > 64)
+        64 % t->subgroup || wg > t->max_workgroup || wg / count_decode_lanes(&a, t) > 64)
         return (dop_refusal){"the values of a head cannot be divided among enough lanes, 8 at a time", NULL};
     uint32_t group_wgs = least_group_wgs(s, &a, wg);
     if (group_wgs == 0)
@@ -604,14 +604,14 @@ refuses(const dop_site *s, uint32_t wg, bool stage)
 }
 
 static dop_refusal
-fits(const dop_site *s)
+fits_decode(const dop_site *s)
 {
-    return refuses(s, s->t->schedule.decode_wg, false);
+    return refuse_decode(s, s->t->schedule.decode_wg, false);
 }
 
 /* If the step's rows make enough workgroups, variants in which one invocation processes a short head are as fast. */
 static const char *
-avoid(const dop_site *s)
+avoid_decode(const dop_site *s)
 {
     const dop_attn a = dop_attn_at(s);
     if (s->t->cpu)
@@ -627,14 +627,14 @@ avoid(const dop_site *s)
 static bool
 takes_one_head(const dop_site *s, const dop_attn *a)
 {
-    return a->dim / 8 / lanes_of(a, s->t) > s->t->schedule.decode_lane_pieces &&
+    return a->dim / 8 / count_decode_lanes(a, s->t) > s->t->schedule.decode_lane_pieces &&
            (!s->r->info->attn.merged || a->group * a->kv <= dop_template_of(DOP_TPL_attention)->merges);
 }
 
 /* Sets tile.apart (subgroups walk over separate positions) if `registers` per invocation suffice for rows, products and sums,
  * and shared memory for the sums of all subgroups. */
 static void
-walk_apart(const dop_site *s, const dop_attn *a, uint32_t registers, dop_tile *tile)
+let_subgroups_walk_apart(const dop_site *s, const dop_attn *a, uint32_t registers, dop_tile *tile)
 {
     /* Multi-row steps already have many workgroups. */
     const uint32_t rows = s->t->schedule.decode_apart_rows;
@@ -644,38 +644,38 @@ walk_apart(const dop_site *s, const dop_attn *a, uint32_t registers, dop_tile *t
         subgroups_at_once(a, tile, s->t) * s->t->subgroup != tile->wg)
         return;
     tile->apart = true;
-    tile->positions = tile->wg / lanes_of(a, s->t) * rows;
+    tile->positions = tile->wg / count_decode_lanes(a, s->t) * rows;
 }
 
 /* Sets the fields that depend on the workgroup size; none if that size is illegal. */
 static void
-settle(const dop_site *s, dop_tile *tile)
+settle_decode(const dop_site *s, dop_tile *tile)
 {
     dop_attn a = dop_attn_at(s);
     *tile = (dop_tile){.wg = tile->wg, .bq = 1, .subgroup = tile->subgroup};
-    if (refuses(s, tile->wg, false).why)
+    if (refuse_decode(s, tile->wg, false).why)
         return;
     tile->group_wgs = takes_one_head(s, &a) ? a.group : least_group_wgs(s, &a, tile->wg);
-    walk_apart(s, &a, s->t->schedule.decode_registers, tile);
+    let_subgroups_walk_apart(s, &a, s->t->schedule.decode_registers, tile);
 }
 
 static void
-choose_tile(const dop_site *s, dop_tile *tile)
+choose_decode_tile(const dop_site *s, dop_tile *tile)
 {
     tile->wg = s->t->schedule.decode_wg;
-    settle(s, tile);
+    settle_decode(s, tile);
 }
 
 /* Checks that each group of lanes has equally many cache rows per iteration. */
 static void
-legal(dop_check *c)
+legal_decode(dop_check *c)
 {
     const dop_attn a = dop_attn_at(c->s);
     const dop_tile *t = c->tile;
-    const uint32_t lanes = lanes_of(&a, c->s->t);
+    const uint32_t lanes = count_decode_lanes(&a, c->s->t);
     const uint32_t most = dop_pow2_floor(c->s->t->max_workgroup);
     dop_check_power(c, DOP_TILE_NO_wg, c->s->t->subgroup, most < 64 * lanes ? most : 64 * lanes);
-    const dop_refusal no = refuses(c->s, t->wg, c->s->routes != NULL);
+    const dop_refusal no = refuse_decode(c->s, t->wg, c->s->routes != NULL);
     if (!dop_check_when(c, !no.why, DOP_TILE_NO_wg, no.why ? no.why : "") ||
         !dop_check_divides(c, DOP_TILE_NO_group_wgs, a.group, "query heads of a KV head"))
         return;
@@ -708,7 +708,7 @@ short_splits(const dop_site *s, const dop_attn *a)
 }
 
 static const char *
-as_stage(const dop_site *s, dop_tile *tile)
+decode_as_stage(const dop_site *s, dop_tile *tile)
 {
     dop_attn a = dop_attn_at(s);
     tile->bq = 1;
@@ -718,12 +718,12 @@ as_stage(const dop_site *s, dop_tile *tile)
     /* Long caches: if 64 positions are only one row per invocation, twice as many per iteration halve the barriers. */
     if (short_splits(s, &a) > 1 && a.dim == a.value_dim && s->t->persistent * 8 == a.dim * 64)
         tile->positions = s->t->schedule.decode_stage_positions;
-    walk_apart(s, &a, s->t->schedule.decode_stage_registers, tile);
-    return refuses(s, s->t->persistent, true).why;
+    let_subgroups_walk_apart(s, &a, s->t->schedule.decode_stage_registers, tile);
+    return refuse_decode(s, s->t->persistent, true).why;
 }
 
 static uint32_t
-as_short_stage(const dop_site *s, const dop_tile *stage, dop_tile *tile)
+decode_as_short_stage(const dop_site *s, const dop_tile *stage, dop_tile *tile)
 {
     dop_attn a = dop_attn_at(s);
     uint32_t splits = short_splits(s, &a);
@@ -733,20 +733,20 @@ as_short_stage(const dop_site *s, const dop_tile *stage, dop_tile *tile)
     tile->group_wgs = stage_group_wgs(s, &a, splits);
     tile->positions = 0;
     tile->apart = false;
-    walk_apart(s, &a, s->t->schedule.decode_stage_registers, tile);
+    let_subgroups_walk_apart(s, &a, s->t->schedule.decode_stage_registers, tile);
     return splits * stage->whole;
 }
 
 const dop_descriptor dop_descriptor_attention_decode = {
-    .settle = settle,
-    .legal = legal,
-    .fits = fits,
-    .avoid = avoid,
-    .tile = choose_tile,
-    .shared = shared_bytes,
-    .emit = emit,
-    .trips = trips,
+    .settle = settle_decode,
+    .legal = legal_decode,
+    .fits = fits_decode,
+    .avoid = avoid_decode,
+    .tile = choose_decode_tile,
+    .shared = decode_shared_bytes,
+    .emit = emit_decode,
+    .trips = trips_decode,
     .stage = DOP_VARIANT_attention_decode,
-    .as_stage = as_stage,
-    .as_short_stage = as_short_stage,
+    .as_stage = decode_as_stage,
+    .as_short_stage = decode_as_short_stage,
 };

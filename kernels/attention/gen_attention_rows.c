@@ -19,7 +19,7 @@ typedef struct lanes {
 } lanes;
 
 static lanes
-lanes_of(const dop_gen *gen, const dop_attn *a)
+divide_head_lanes(const dop_gen *gen, const dop_attn *a)
 {
     const bool eights = a->dim % 8 == 0 && a->value_dim % 8 == 0 && a->value_start % 8 == 0 && a->value_stride % 8 == 0;
     lanes l = {.wg = gen->choice->tile.wg, .once = gen->choice->tile.positions};
@@ -33,7 +33,7 @@ lanes_of(const dop_gen *gen, const dop_attn *a)
 }
 
 static dop_nest_placement
-placement_of(const dop_gen *gen, const dop_attn *a, const lanes *l)
+place_attention_rows(const dop_gen *gen, const dop_attn *a, const lanes *l)
 {
     const uint32_t wgs = a->kv * dop_div_up_u32(gen->e.g->max_t * a->group, ROWS);
     return (dop_nest_placement){
@@ -86,7 +86,7 @@ each_load(dop_attend *x, const lanes *l, uint32_t which, const char *use)
  * reduction leaves it the sum of one position. A score is read only by its own lane. Unrolled, because a driver may limit
  * iterations. */
 static void
-multiply(dop_attend *x, const lanes *l)
+score_tile(dop_attend *x, const lanes *l)
 {
     dop_nest *n = &x->n;
     const char *dot =
@@ -114,7 +114,7 @@ multiply(dop_attend *x, const lanes *l)
 
 /* Computes the weights of a tile, and accumulates the weighted values. */
 static void
-weigh(dop_attend *x, const lanes *l)
+weigh_tile(dop_attend *x, const lanes *l)
 {
     dop_nest *n = &x->n;
     dop_nest_code(n, "%s\nDOP_ROWS(j) [[unroll]] for (uint s = 0u; s < %uu; s++)\n    acc[j][s] *= fix[j];\n",
@@ -150,7 +150,7 @@ each_four(dop_attend *x, const lanes *l, uint32_t which, const char *statement)
 
 /* Stores the outputs through the memory of the queries, so that adjacent lanes store adjacent values. */
 static void
-meet(dop_attend *x, const lanes *l)
+store_row_outputs(dop_attend *x, const lanes *l)
 {
     dop_nest *n = &x->n;
     dop_nest_code(n, "l = subgroupAdd(l);\n");
@@ -169,7 +169,7 @@ meet(dop_attend *x, const lanes *l)
 
 /* Declares numbers, shared memory and macros of the placement. */
 static dop_status
-declare(dop_attend *x, const lanes *l)
+declare_attention_rows(dop_attend *x, const lanes *l)
 {
     const dop_attn *a = &x->a;
     const dop_number numbers[] = {
@@ -192,7 +192,7 @@ declare(dop_attend *x, const lanes *l)
 /* Returns code that finds the workgroup's rows. If rows belong to several sequences, a workgroup has those of only one
  * token. */
 static const char *
-find_rows(dop_emit *e, bool mixes, uint32_t of_token)
+find_query_rows(dop_emit *e, bool mixes, uint32_t of_token)
 {
     const char *of = dop_emit_str(e, "gl_WorkGroupID.y / %uu", of_token);
     const char *first =
@@ -205,19 +205,19 @@ find_rows(dop_emit *e, bool mixes, uint32_t of_token)
 }
 
 static dop_status
-emit(dop_gen *gen)
+emit_attention_rows(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     dop_attend x = {.a = dop_attn_at(&gen->site), .vector = true};
-    const lanes l = lanes_of(gen, &x.a);
+    const lanes l = divide_head_lanes(gen, &x.a);
     const bool mixes = dop_attn_mixes(&gen->site), one = e->g->max_t == 1;
     const uint32_t of_token = dop_div_up_u32(x.a.group, ROWS);
-    const dop_nest_placement pl = placement_of(gen, &x.a, &l);
+    const dop_nest_placement pl = place_attention_rows(gen, &x.a, &l);
     x.a.rows = ROWS;
     x.step = l.step;
     /* A single-row step loads its position only once, because loads are expensive on CPU devices. Only such a step has
      * per-head products. */
-    const dop_attend_rows rows = {.find = find_rows(e, mixes, of_token),
+    const dop_attend_rows rows = {.find = find_query_rows(e, mixes, of_token),
                                   .sequence = mixes ? "DOP_T(0u)" : "0u",
                                   .tokens = one ? "1u" : "R",
                                   .token = one ? "0u" : "DOP_T(i)",
@@ -226,7 +226,7 @@ emit(dop_gen *gen)
                                   .tail_heads = "min(R, n_rows - r0)",
                                   .at_once = 1};
     dop_attend_open(&x, gen, &pl, &rows, (const char *const[]){"dop_ldw4", "dop_ldw4"});
-    const dop_status st = declare(&x, &l);
+    const dop_status st = declare_attention_rows(&x, &l);
     dop_attend_begin(&x, "");
     dop_nest_code(&x.n, "vec4 q[R][%u], acc[R][%u], m = vec4(-1e30), l = vec4(0.0);\n", l.steps[0] * l.step / 4,
                   l.steps[1] * l.step / 4);
@@ -237,10 +237,10 @@ emit(dop_gen *gen)
     dop_nest_code(&x.n, "DOP_ROWS(j) [[unroll]] for (uint s = 0u; s < %uu; s++)\n    acc[j][s] = vec4(0.0);\n",
                   l.steps[1] * l.step / 4);
     dop_nest_rolled(&x.n, "base", "lo", "hi", "(base += TILE)");
-    multiply(&x, &l);
-    weigh(&x, &l);
+    score_tile(&x, &l);
+    weigh_tile(&x, &l);
     dop_nest_end(&x.n);
-    meet(&x, &l);
+    store_row_outputs(&x, &l);
     gen->grid[0] = x.a.kv;
     gen->grid[1] = mixes ? e->g->max_t * of_token : dop_div_up_u32(e->g->max_t * x.a.group, ROWS);
     gen->grid[2] = x.a.splits;
@@ -248,14 +248,14 @@ emit(dop_gen *gen)
 }
 
 static uint32_t
-shared_bytes(dop_gen *gen)
+attention_rows_shared(dop_gen *gen)
 {
     dop_attn a = dop_attn_at(&gen->site);
     return (ROWS * (a.dim > a.value_dim ? a.dim : a.value_dim) + DOP_ROWS_TILE * ROWS) * 4 + dop_tail_bytes(gen, 1);
 }
 
 static dop_refusal
-fits(const dop_site *s)
+fits_attention_rows(const dop_site *s)
 {
     for (uint32_t i = 0; i < s->r->n_nodes; i++)
         if (dop_node_at(s->g, s->r->nodes[i])->op == DOP_OP_attn_combine)
@@ -264,13 +264,13 @@ fits(const dop_site *s)
 }
 
 static const char *
-avoid(const dop_site *s)
+avoid_attention_rows(const dop_site *s)
 {
     return s->t->cpu ? NULL : "meant for CPU devices";
 }
 
 static uint64_t
-trips(const dop_site *s, const dop_tile *tile)
+trips_attention_rows(const dop_site *s, const dop_tile *tile)
 {
     const dop_attn a = dop_attn_at(s);
     const uint64_t n = dop_attn_reaches(s, &a), tile_of = DOP_ROWS_TILE;
@@ -279,7 +279,7 @@ trips(const dop_site *s, const dop_tile *tile)
 }
 
 static void
-choose_tile(const dop_site *s, dop_tile *tile)
+choose_attention_rows_tile(const dop_site *s, dop_tile *tile)
 {
     dop_attn_tile(s, tile);
     tile->wg = s->t->subgroup;
@@ -291,7 +291,7 @@ choose_tile(const dop_site *s, dop_tile *tile)
 
 /* Checks that the workgroup is one subgroup, and that each lane gets whole positions. */
 static void
-legal(dop_check *c)
+legal_attention_rows(dop_check *c)
 {
     const uint32_t sg = c->s->t->subgroup;
     if (dop_check_equal(c, DOP_TILE_NO_wg, sg, "a subgroup") &&
@@ -300,13 +300,13 @@ legal(dop_check *c)
 }
 
 const dop_descriptor dop_descriptor_attention_rows = {
-    .legal = legal,
-    .fits = fits,
-    .avoid = avoid,
-    .tile = choose_tile,
-    .shared = shared_bytes,
-    .emit = emit,
-    .trips = trips,
+    .legal = legal_attention_rows,
+    .fits = fits_attention_rows,
+    .avoid = avoid_attention_rows,
+    .tile = choose_attention_rows_tile,
+    .shared = attention_rows_shared,
+    .emit = emit_attention_rows,
+    .trips = trips_attention_rows,
     .texels = true,
     .stage = DOP_VARIANT_attention_decode,
 };

@@ -21,7 +21,7 @@ dop_emit_sequence(dop_emit *e, dop_node_id sequences, const char *row)
 /* Returns the index into a source that is narrower than the result: one value per head, or a vector repeated for each
  * head. */
 static dop_index
-broadcast(dop_emit *e, dop_node_id node, dop_node_id src, dop_index ix, uint32_t *width)
+broadcast_index(dop_emit *e, dop_node_id node, dop_node_id src, dop_index ix, uint32_t *width)
 {
     const dop_graph *g = e->g;
     uint32_t n = dop_node_cols(g, node), s = dop_node_cols(g, src);
@@ -40,7 +40,7 @@ broadcast(dop_emit *e, dop_node_id node, dop_node_id src, dop_index ix, uint32_t
 }
 
 static const char *
-constant(dop_emit *e, double v)
+format_constant(dop_emit *e, double v)
 {
     char text[64];
     snprintf(text, sizeof text, "%.9g", v);
@@ -49,7 +49,7 @@ constant(dop_emit *e, double v)
 
 /* Expands the op's expression: $0..$9 are sources, $name an attribute. */
 static const char *
-expand(dop_emit *e, dop_node_id node, const char *const *srcs)
+expand_expression(dop_emit *e, dop_node_id node, const char *const *srcs)
 {
     const dop_op_info *info = dop_op_of(dop_node_at(e->g, node)->op);
     dop_buf b = {0};
@@ -66,7 +66,7 @@ expand(dop_emit *e, dop_node_id node, const char *const *srcs)
             for (uint32_t i = 0; i < info->n_attrs; i++)
                 if (strlen(dop_attr_name(info->attrs[i])) == len &&
                     strncmp(dop_attr_name(info->attrs[i]), p + 1, len) == 0)
-                    dop_buf_puts(&b, constant(e, dop_node_f(e->g, node, info->attrs[i])));
+                    dop_buf_puts(&b, format_constant(e, dop_node_f(e->g, node, info->attrs[i])));
             p += len;
         }
     }
@@ -76,19 +76,19 @@ expand(dop_emit *e, dop_node_id node, const char *const *srcs)
 }
 
 static const char *
-emit_elementwise(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
+emit_elementwise_value(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
 {
     const dop_node *n = dop_node_at(e->g, node);
     const char *srcs[DOP_MAX_SRCS];
     for (uint32_t i = 0; i < n->n_srcs; i++) {
         uint32_t w = width;
-        dop_index at = broadcast(e, node, n->src[i], ix, &w);
+        dop_index at = broadcast_index(e, node, n->src[i], ix, &w);
         srcs[i] = dop_emit_value(e, n->src[i], at, w);
         /* Scalar operand of a vector expression: GLSL functions need equal types. */
         if (w != width)
             srcs[i] = dop_emit_str(e, "vec4(%s)", srcs[i]);
     }
-    return dop_emit_temp(e, width, expand(e, node, srcs));
+    return dop_emit_temp(e, width, expand_expression(e, node, srcs));
 }
 
 /* The table rows of a rotary pair's angle: the angle is the sum of those in n rows. */
@@ -214,7 +214,7 @@ emit_concat(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
 /* Returns column `col` of table row `id`. Ids are clamped, because the device may compute them from logits that are not
  * finite. If the table is one part of a larger one, rows outside of the part give zeros. */
 static const char *
-table_row(dop_emit *e, dop_node_id node, const char *id, const char *col, uint32_t width)
+load_table_row(dop_emit *e, dop_node_id node, const char *id, const char *col, uint32_t width)
 {
     const dop_graph *g = e->g;
     const dop_node_id table = dop_node_at(g, node)->src[0];
@@ -241,7 +241,7 @@ gather_each(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     dop_buf *constants = e->constants;
     if (e->early)
         e->constants = e->early;
-    const char *v = table_row(e, node, id, c, width);
+    const char *v = load_table_row(e, node, id, c, width);
     e->constants = constants;
     return v;
 }
@@ -304,13 +304,13 @@ low_rank_of(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
 }
 
 static const char *
-sum_of(dop_emit *e, const low_rank *l, uint32_t i)
+low_rank_sum(dop_emit *e, const low_rank *l, uint32_t i)
 {
     return l->width == 4 ? dop_emit_str(e, "%s.%c", l->sum, "xyzw"[i]) : l->sum;
 }
 
 static const char *
-row_of(dop_emit *e, const low_rank *l, uint32_t i)
+low_rank_row(dop_emit *e, const low_rank *l, uint32_t i)
 {
     return i ? dop_emit_str(e, "(%s + %uu)", l->ix.c, i) : l->ix.c;
 }
@@ -350,7 +350,7 @@ add_at_once(dop_emit *e, const low_rank *l, const char *number)
     const uint32_t pieces = l->first / l->step, wide = l->step < 4 ? 1 : 4;
     find_columns(e, l, from, number);
     for (uint32_t i = 0; i < l->width * pieces; i++) {
-        const dop_index at = {row_of(e, l, i / pieces), from};
+        const dop_index at = {low_rank_row(e, l, i / pieces), from};
         dop_emit_index(e, "%s w%u_%u = dop_ldw%u(%s, %s / %uu);",
                        l->step == 8   ? "uvec4"
                        : l->step == 4 ? "uvec2"
@@ -363,7 +363,7 @@ add_at_once(dop_emit *e, const low_rank *l, const char *number)
     for (uint32_t k = 0; k < l->first; k += wide)
         x[k / wide] = row_value(e, l, k ? dop_emit_str(e, "(%s + %uu)", from, k) : from, wide);
     for (uint32_t i = 0; i < l->width * pieces; i++) {
-        const char *to = sum_of(e, l, i / pieces), *h = dop_emit_str(e, "w%u_%u", l->name, i);
+        const char *to = low_rank_sum(e, l, i / pieces), *h = dop_emit_str(e, "w%u_%u", l->name, i);
         const char *const *y = x + i % pieces * l->step / wide;
         if (l->step == 8)
             dop_emit_line(e, "%s += dot(dop_f16x4(%s.xy), %s) + dot(dop_f16x4(%s.zw), %s);", to, h, y[0], h, y[1]);
@@ -377,18 +377,18 @@ add_at_once(dop_emit *e, const low_rank *l, const char *number)
 
 /* Adds the products of `step` columns of a segment from column `r` on. */
 static void
-add_columns(dop_emit *e, const low_rank *l, const char *r, uint32_t step)
+add_rank_columns(dop_emit *e, const low_rank *l, const char *r, uint32_t step)
 {
     const char *x = row_value(e, l, r, step);
     for (uint32_t i = 0; i < l->width; i++) {
-        const char *w = dop_emit_value(e, l->n->src[1], (dop_index){row_of(e, l, i), r}, step);
-        dop_emit_line(e, step == 4 ? "%s += dot(%s, %s);" : "%s += %s * %s;", sum_of(e, l, i), x, w);
+        const char *w = dop_emit_value(e, l->n->src[1], (dop_index){low_rank_row(e, l, i), r}, step);
+        dop_emit_line(e, step == 4 ? "%s += dot(%s, %s);" : "%s += %s * %s;", low_rank_sum(e, l, i), x, w);
     }
 }
 
 /* Emits the loop that adds the segments from slot `j` on; `number` is the first segment's number. */
 static void
-add_others(dop_emit *e, const low_rank *l, uint32_t j, const char *number)
+add_other_segments(dop_emit *e, const low_rank *l, uint32_t j, const char *number)
 {
     const uint32_t name = l->name, step = l->used % 4 || l->span % 4 ? 1 : 4;
     const char *outer = e->indent, *r = dop_emit_str(e, "k%u", name), *from = dop_emit_str(e, "columns%u", name);
@@ -403,7 +403,7 @@ add_others(dop_emit *e, const low_rank *l, uint32_t j, const char *number)
     dop_emit_line(e, "[[dont_unroll]] for (uint %s = %s; %s < %s + %uu; %s += %uu) {", r, begin, r, from, l->used, r,
                   step);
     e->indent = dop_emit_str(e, "%s        ", outer);
-    add_columns(e, l, r, step);
+    add_rank_columns(e, l, r, step);
     e->n_memo = n_memo;
     e->indent = dop_emit_str(e, "%s    ", outer);
     dop_emit_line(e, "}");
@@ -440,7 +440,7 @@ emit_dot_at(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     }
     e->constants = e->early = NULL; /* loads depend on the loop's variables */
     if (l.first < l.used || l.slots > 1)
-        add_others(e, &l, j, number);
+        add_other_segments(e, &l, j, number);
     e->constants = constants;
     e->early = early;
     return l.sum;
@@ -457,7 +457,7 @@ emit_norm(dop_emit *e, const dop_bind *b, dop_index ix, uint32_t width)
     if (n->op == DOP_OP_softmax)
         return dop_emit_temp(e, width, dop_emit_str(e, "exp(%s - %s) * %s", x, b->shift, b->scale));
     uint32_t w_width = width;
-    const dop_index wi = {"0u", broadcast(e, node, n->src[1], ix, &w_width).c};
+    const dop_index wi = {"0u", broadcast_index(e, node, n->src[1], ix, &w_width).c};
     const char *w = dop_emit_value(e, n->src[1], wi, w_width);
     if (n->op == DOP_OP_rmsnorm)
         return dop_emit_temp(
@@ -630,7 +630,7 @@ emit_computed(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
             return gather_each(e, node, ix, width);
         if (dop_is_replace_state(g, dop_node_base(g, n->src[0], NULL)))
             return dop_emit_value(e, n->src[0], (dop_index){dop_emit_sequence(e, n->src[1], ix.t), ix.c}, width);
-        return table_row(e, node, dop_emit_value(e, n->src[1], (dop_index){ix.t, "0u"}, 1), ix.c, width);
+        return load_table_row(e, node, dop_emit_value(e, n->src[1], (dop_index){ix.t, "0u"}, 1), ix.c, width);
     }
     case DOP_OP_last_row: {
         const char *t = g->max_t == 1 ? "0u" : dop_emit_str(e, "(%s - 1u)", dop_emit_n_tokens(e));
@@ -652,7 +652,7 @@ emit_computed(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
         return emit_conv(e, node, ix, width);
     default:
         if (dop_op_of(n->op)->expr[0])
-            return emit_elementwise(e, node, ix, width);
+            return emit_elementwise_value(e, node, ix, width);
         return dop_emit_fail(e, DOP_E_INTERNAL, "the template does not compute it", node);
     }
 }

@@ -120,7 +120,7 @@ load_temp(dop_emit *e, dop_node_id node, uint32_t width, const char *expr)
 }
 
 static bool
-in_mailbox(const dop_emit *e, dop_node_id node)
+is_in_mailbox(const dop_emit *e, dop_node_id node)
 {
     return e->routes && (e->routes[node] & DOP_MAILBOX);
 }
@@ -128,7 +128,7 @@ in_mailbox(const dop_emit *e, dop_node_id node)
 /* Receives a value of another stage from its mailbox. The first poll is issued with the loads (`early`), and the wait is
  * emitted at the use, so that polls of several mailboxes are in flight at once. */
 static const char *
-receive(dop_emit *e, dop_node_id node, const char *at, uint32_t w, uint32_t width)
+receive_value(dop_emit *e, dop_node_id node, const char *at, uint32_t w, uint32_t width)
 {
     dop_buf *out = e->early ? e->early : e->out;
     const char *a = dop_emit_add_arg(e, node, DOP_ARG_VALUE, false, true), *look = dop_emit_str(e, "h%u", e->n_temps++);
@@ -143,13 +143,13 @@ receive(dop_emit *e, dop_node_id node, const char *at, uint32_t w, uint32_t widt
 bool
 dop_emit_in_mailbox(const dop_emit *e, dop_node_id node)
 {
-    return in_mailbox(e, node) && !dop_region_has(e->r, node);
+    return is_in_mailbox(e, node) && !dop_region_has(e->r, node);
 }
 
 const char *
 dop_emit_receive(dop_emit *e, dop_node_id node, const char *c)
 {
-    return receive(e, node, c, 4, 4);
+    return receive_value(e, node, c, 4, 4);
 }
 
 /* Loads a column of the row table (token, position, sequence ...) for a row, once and before dependent loads. */
@@ -217,8 +217,8 @@ dop_emit_load(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint3
         return load_temp(e, node, width,
                          dop_emit_str(e, "dop_w%u_%s(%s, %s, %s)", w, dop_type_of(n->type)->name,
                                       dop_emit_matrix_arg(e, node), at, dop_emit_weight(e, node)));
-    if (in_mailbox(e, node))
-        return receive(e, node, at, w, width);
+    if (is_in_mailbox(e, node))
+        return receive_value(e, node, at, w, width);
     return load_temp(
         e, node, width,
         dop_emit_str(e, "dop_ld%u_%s(%s, %s)", w, dop_type_of(n->type)->name, dop_emit_source_arg(e, node), at));
@@ -229,8 +229,8 @@ dop_emit_awaited(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, ui
 {
     const char *at = dop_emit_flat(e, node, ix, dop_row_values(e->g, node), start), *x;
     dop_buf *constants = e->constants, *early = e->early;
-    if (in_mailbox(e, node)) /* with several row sets, all but the first find the value already there */
-        return receive(e, node, at, width, width);
+    if (is_in_mailbox(e, node)) /* with several row sets, all but the first find the value already there */
+        return receive_value(e, node, at, width, width);
     e->constants = e->early = NULL; /* loads must not be hoisted before the wait */
     x = dop_emit_temp(e, width, dop_emit_str(e, "dop_taken%u(%s, %s)", width, dop_emit_arg(e, node, false), at));
     e->constants = constants;
@@ -241,6 +241,6 @@ dop_emit_awaited(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, ui
 void
 dop_emit_await(dop_emit *e, dop_node_id node)
 {
-    if (!in_mailbox(e, node))
+    if (!is_in_mailbox(e, node))
         dop_emit_line(e, "dop_await();");
 }

@@ -89,7 +89,7 @@ put_header(dop_gen *gen, dop_buf *b)
 }
 
 static dop_status
-put_file(dop_gen *gen, const char *file, dop_buf *b)
+put_template_file(dop_gen *gen, const char *file, dop_buf *b)
 {
     const char *text = dop_templates_get(gen->templates, file);
     if (!text)
@@ -102,7 +102,7 @@ put_file(dop_gen *gen, const char *file, dop_buf *b)
 /* Appends the GLSL files of the weight types that the kernel decodes, each once. Most quantized types also need
  * types/quant.glsl. */
 static dop_status
-put_types(dop_gen *gen, dop_buf *b)
+put_weight_types(dop_gen *gen, dop_buf *b)
 {
     static const char quant[] = "types/quant.glsl";
     const char *done[DOP_TYPE_COUNT + 1];
@@ -118,13 +118,13 @@ put_types(dop_gen *gen, dop_buf *b)
                 seen = seen || strcmp(done[i], files[f]) == 0;
             if (seen)
                 continue;
-            dop_status st = put_file(gen, files[f], b);
+            dop_status st = put_template_file(gen, files[f], b);
             if (st != DOP_OK)
                 return st;
             done[n++] = files[f];
         }
     }
-    return gen->descriptor->ints ? put_file(gen, "types/int.glsl", b) : DOP_OK;
+    return gen->descriptor->ints ? put_template_file(gen, "types/int.glsl", b) : DOP_OK;
 }
 
 const char *
@@ -345,7 +345,7 @@ check_needs(const dop_gen *gen)
 
 /* Appends the complete text of the kernel around the main function from its descriptor. */
 static dop_status
-put_source(dop_gen *gen, const dop_sync *sync, dop_buf *text)
+put_kernel_source(dop_gen *gen, const dop_sync *sync, dop_buf *text)
 {
     const bool stage = sync && sync->kind == DOP_SYNC_STAGE;
     const char *common = dop_templates_get(gen->templates, "common.glsl");
@@ -357,9 +357,9 @@ put_source(dop_gen *gen, const dop_sync *sync, dop_buf *text)
     if (stage)
         put_stage(gen, text);
     dop_buf_puts(text, common ? common : "");
-    dop_status st = put_types(gen, text);
+    dop_status st = put_weight_types(gen, text);
     if (st == DOP_OK && gen->e.blocks)
-        st = put_file(gen, "cache.glsl", text);
+        st = put_template_file(gen, "cache.glsl", text);
     if (st == DOP_OK && stage) {
         put_stage_args(gen, text);
         dop_buf_puts(text, gen->main.data ? gen->main.data : "");
@@ -395,7 +395,7 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
     if (st == DOP_OK)
         st = check_needs(&gen);
     if (st == DOP_OK)
-        st = put_source(&gen, sync, &text);
+        st = put_kernel_source(&gen, sync, &text);
     if (st != DOP_OK)
         goto error;
     k->glsl = dop_buf_failures() != gen.failures ? NULL : dop_arena_strdup(g->arena, text.data);

@@ -23,7 +23,7 @@ break_rule(dop_check *c, bool broken, int field, const char *format, ...)
 }
 
 static uint32_t
-value_of(const dop_check *c, int field)
+tile_field_value(const dop_check *c, int field)
 {
     return dop_tile_get(c->tile, field);
 }
@@ -31,7 +31,7 @@ value_of(const dop_check *c, int field)
 bool
 dop_check_range(dop_check *c, int field, uint32_t least, uint32_t most)
 {
-    const uint32_t x = value_of(c, field);
+    const uint32_t x = tile_field_value(c, field);
     return break_rule(c, x < least || x > most, field, "%s must be between %u and %u, not %u", dop_tile_name(field),
                       least, most, x);
 }
@@ -39,7 +39,7 @@ dop_check_range(dop_check *c, int field, uint32_t least, uint32_t most)
 bool
 dop_check_power(dop_check *c, int field, uint32_t least, uint32_t most)
 {
-    const uint32_t x = value_of(c, field);
+    const uint32_t x = tile_field_value(c, field);
     return break_rule(c, x < least || x > most || (x & (x - 1)) != 0, field,
                       "%s must be a power of two between %u and %u, not %u", dop_tile_name(field), least, most, x);
 }
@@ -47,7 +47,7 @@ dop_check_power(dop_check *c, int field, uint32_t least, uint32_t most)
 bool
 dop_check_multiple(dop_check *c, int field, uint32_t of, uint32_t least, uint32_t most)
 {
-    const uint32_t x = value_of(c, field);
+    const uint32_t x = tile_field_value(c, field);
     return break_rule(c, x < least || x > most || x % of != 0, field,
                       "%s must be a multiple of %u between %u and %u, not %u", dop_tile_name(field), of, least, most,
                       x);
@@ -56,7 +56,7 @@ dop_check_multiple(dop_check *c, int field, uint32_t of, uint32_t least, uint32_
 bool
 dop_check_divides(dop_check *c, int field, uint32_t of, const char *what)
 {
-    const uint32_t x = value_of(c, field);
+    const uint32_t x = tile_field_value(c, field);
     return break_rule(c, x == 0 || of % x != 0, field, "%s must divide %u (%s), which %u does not",
                       dop_tile_name(field), of, what, x);
 }
@@ -64,7 +64,7 @@ dop_check_divides(dop_check *c, int field, uint32_t of, const char *what)
 bool
 dop_check_equal(dop_check *c, int field, uint64_t value, const char *what)
 {
-    const uint32_t x = value_of(c, field);
+    const uint32_t x = tile_field_value(c, field);
     return break_rule(c, x != value, field, "%s must be %llu (%s), not %u", dop_tile_name(field),
                       (unsigned long long)value, what, x);
 }

@@ -20,7 +20,7 @@ enum { MAX_AT_ONCE = 8, MAX_OWN_SUMS = 2 };
 enum { SHORT_ROW = 32 };
 
 static int
-index_of(const dop_rowprog *p, dop_node_id id)
+program_index_of(const dop_rowprog *p, dop_node_id id)
 {
     uint32_t from = 0, to = p->n_nodes; /* nodes are sorted by handle */
     while (from < to) {
@@ -36,18 +36,18 @@ index_of(const dop_rowprog *p, dop_node_id id)
 /* Returns the level of an expression: the first pass over the row that can evaluate it, after the passes of all statistics
  * that it reads. */
 static uint32_t
-level_of(const dop_gen *gen, const dop_rowprog *p, const uint32_t *level, dop_node_id id)
+pass_level_of(const dop_gen *gen, const dop_rowprog *p, const uint32_t *level, dop_node_id id)
 {
     const dop_graph *g = gen->e.g;
     id = dop_node_base(g, id, NULL);
-    int at = index_of(p, id);
+    int at = program_index_of(p, id);
     return at < 0 ? 0 : level[at];
 }
 
 /* Assigns each node its level, the pass that computes it, and returns the highest. An unsplit norm counts as a statistic and
  * a product; a softmax, as two statistics (maximum, then sum of exponentials) and a product. */
 static uint32_t
-assign_levels(const dop_gen *gen, const dop_rowprog *p, uint32_t *level)
+assign_pass_levels(const dop_gen *gen, const dop_rowprog *p, uint32_t *level)
 {
     const dop_graph *g = gen->e.g;
     uint32_t top = 0;
@@ -56,8 +56,8 @@ assign_levels(const dop_gen *gen, const dop_rowprog *p, uint32_t *level)
         uint32_t l = 0;
         for (uint32_t k = 0; k < n->n_srcs; k++) {
             dop_node_id b = dop_node_base(g, n->src[k], NULL);
-            uint32_t x = level_of(gen, p, level, b);
-            if (index_of(p, b) >= 0 && dop_node_is(g, b, DOP_STATISTIC))
+            uint32_t x = pass_level_of(gen, p, level, b);
+            if (program_index_of(p, b) >= 0 && dop_node_is(g, b, DOP_STATISTIC))
                 x++;
             l = x > l ? x : l;
         }
@@ -112,11 +112,11 @@ typedef struct row_sum {
 static const char *
 stat_name(const walk *w, dop_node_id id, const char *suffix)
 {
-    return dop_nest_text(w->n, "st%u_%d%s", w->p->serial, index_of(w->p, id), suffix);
+    return dop_nest_text(w->n, "st%u_%d%s", w->p->serial, program_index_of(w->p, id), suffix);
 }
 
 static bool
-registers(const walk *w)
+uses_registers(const walk *w)
 {
     return w->reg > 0;
 }
@@ -132,7 +132,7 @@ sums_alone(const walk *w)
 static bool
 own_sums(const walk *w)
 {
-    return w->gen->own_sums && registers(w) && w->loop == 1 && !w->p->lanes;
+    return w->gen->own_sums && uses_registers(w) && w->loop == 1 && !w->p->lanes;
 }
 
 static row_sum
@@ -147,7 +147,7 @@ sum_for(const walk *w, dop_op op, dop_node_id id, dop_node_id x, const char *suf
                  .name = stat_name(w, id, suffix),
                  .len = len};
     s.eps = s.what != MEAN && dop_node_has(g, id, DOP_A_eps) ? dop_node_f(g, id, DOP_A_eps) : 0;
-    s.from_first = s.what == SPREAD || (s.what == MEAN && !registers(w) && !sums_alone(w) && len == w->p->len);
+    s.from_first = s.what == SPREAD || (s.what == MEAN && !uses_registers(w) && !sums_alone(w) && len == w->p->len);
     return s;
 }
 
@@ -295,7 +295,7 @@ is_output(const walk *w, uint32_t i)
 
 /* Emits the work of the pass at the current value: reductions, stores of outputs, and staging. */
 static void
-visit(const walk *w, const row_sum *sums, uint32_t n_sums)
+visit_row_value(const walk *w, const row_sum *sums, uint32_t n_sums)
 {
     dop_emit *e = &w->gen->e;
     const dop_rowprog *p = w->p;
@@ -384,7 +384,7 @@ dop_rowprog_wide(const dop_gen *gen, const dop_rowprog *p)
 /* Chooses the placement of a lane's values: registers, if few; batches of registers, if the program is one pass without
  * statistics; otherwise a loop. Sums of differences need a loop, and CPU devices run small code faster. */
 static void
-place(walk *w)
+place_lane_values(walk *w)
 {
     const dop_emit *e = &w->gen->e;
     const dop_rowprog *p = w->p;
@@ -406,7 +406,7 @@ place(walk *w)
 
 /* Stores the zero padding after the staged rows. */
 static void
-pad(const walk *w)
+emit_zero_padding(const walk *w)
 {
     const dop_rowprog *p = w->p;
     dop_nest *n = w->n;
@@ -430,7 +430,7 @@ begin_registers(walk *w)
     const char *batch = "";
     if (w->loop > 1) {
         const char *name = dop_nest_text(n, "batch%u", serial);
-        pad(w);
+        emit_zero_padding(w);
         dop_nest_for(n, name, "0u", dop_nest_text(n, "%uu", w->loop), NULL);
         batch = dop_nest_text(n, " + %s * %uu", name, all);
     }
@@ -445,7 +445,7 @@ begin_registers(walk *w)
     }
     w->weights = dop_nest_hole(n, "weights", "");
     if (w->loop == 1)
-        pad(w);
+        emit_zero_padding(w);
     w->loads = dop_nest_hole(n, "loads", "");
 }
 
@@ -456,7 +456,7 @@ visit_at(walk *w, const char *i, const char *inside, const row_sum *sums, uint32
     w->i = i;
     w->inside = inside;
     w->ix = (dop_index){p->t, strcmp(p->unit, "0u") ? dop_nest_text(w->n, "(%s * %uu + %s)", p->unit, p->len, i) : i};
-    visit(w, sums, n_sums);
+    visit_row_value(w, sums, n_sums);
 }
 
 /* Emits one pass over the row. `sums` is an array with capacity for the pass's reductions. */
@@ -478,8 +478,8 @@ emit_pass(walk *w, row_sum *sums)
     for (uint32_t i = 0; i < n_sums; i++)
         begin_sum(w, &sums[i]);
     e->out = &values;
-    e->indent = registers(w) ? "    " : "        ";
-    if (registers(w)) {
+    e->indent = uses_registers(w) ? "    " : "        ";
+    if (uses_registers(w)) {
         e->constants = &w->early[0];
         e->early = &w->early[1];
     } else {
@@ -491,7 +491,7 @@ emit_pass(walk *w, row_sum *sums)
         visit_at(w, w->at[k], w->in[k], sums, n_sums);
     e->constants = e->early = NULL;
     e->n_binds = n_binds;
-    const bool any = values.data != NULL, loop = any && !registers(w), alone = n_sums > 0 && sums_alone(w);
+    const bool any = values.data != NULL, loop = any && !uses_registers(w), alone = n_sums > 0 && sums_alone(w);
     if (loop)
         dop_nest_for(n, "i", alone ? "0u" : dop_nest_text(n, "%s * %uu", w->lane, w->width),
                      dop_nest_text(n, "%uu", p->len), alone ? "1u" : dop_nest_text(n, "%s * %uu", w->stride, w->width))
@@ -523,15 +523,15 @@ dop_nest_rowprog(dop_gen *gen, const dop_rowprog *p, dop_nest *n)
     w.lanes = p->lanes ? p->lanes : gen->choice->tile.wg;
     w.lane = p->lanes ? p->lane : "gl_LocalInvocationIndex";
     w.stride = p->lanes ? dop_nest_text(n, "%uu", p->lanes) : "WG";
-    w.top = assign_levels(gen, p, w.level);
+    w.top = assign_pass_levels(gen, p, w.level);
     for (uint32_t i = 0; p->staged && i <= p->n_others; i++) {
         const dop_node_id value = i ? p->others[i - 1] : p->staged;
-        uint32_t l = level_of(gen, p, w.level, value);
+        uint32_t l = pass_level_of(gen, p, w.level, value);
         if (dop_node_is(e->g, dop_node_base(e->g, value, NULL), DOP_STATISTIC))
             l++;
         w.top = l > w.top ? l : w.top;
     }
-    place(&w);
+    place_lane_values(&w);
     uint32_t *at = n->placement.at[DOP_PLACE_k];
     if (at[DOP_LEVEL_lane] == 0) { /* otherwise the placement belongs to a product */
         at[DOP_LEVEL_loop] = w.loop;
@@ -539,13 +539,13 @@ dop_nest_rowprog(dop_gen *gen, const dop_rowprog *p, dop_nest *n)
         at[DOP_LEVEL_reg] = w.reg * w.width;
     }
     dop_emit_scope(e, NULL, "    ");
-    if (registers(&w))
+    if (uses_registers(&w))
         begin_registers(&w);
     else
-        pad(&w);
+        emit_zero_padding(&w);
     for (w.pass = 0; w.pass <= w.top && e->status == DOP_OK; w.pass++)
         emit_pass(&w, sums);
-    if (!registers(&w))
+    if (!uses_registers(&w))
         return;
     w.weights->value = dop_gen_keep(gen, &w.early[0]);
     w.loads->value = dop_gen_keep(gen, &w.early[1]);

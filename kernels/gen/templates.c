@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 static dop_status
-read_one(dop_templates *t, const char *name, dop_diag *diag)
+read_template_file(dop_templates *t, const char *name, dop_diag *diag)
 {
     char path[1400];
     dop_map map;
@@ -43,7 +43,7 @@ read_one(dop_templates *t, const char *name, dop_diag *diag)
 }
 
 static dop_status
-read_folder(dop_templates *t, const char *sub, dop_diag *diag)
+read_template_folder(dop_templates *t, const char *sub, dop_diag *diag)
 {
     char path[1200];
     dop_status st = DOP_OK;
@@ -57,7 +57,7 @@ read_folder(dop_templates *t, const char *sub, dop_diag *diag)
         if (len < 6 || strcmp(e->d_name + len - 5, ".glsl") != 0)
             continue;
         snprintf(name, sizeof name, "%s%s%s", sub, *sub ? "/" : "", e->d_name);
-        st = read_one(t, name, diag);
+        st = read_template_file(t, name, diag);
     }
     closedir(d);
     return st;
@@ -130,8 +130,8 @@ dop_templates_load(const char *own_path, dop_templates *out, dop_diag *diag)
     if (access(out->dir, R_OK) != 0)
         snprintf(out->dir, sizeof out->dir, "%s/glsl", exe);
     dop_status st = DOP_OK;
-    DOP_TRY(read_folder(out, "", diag));
-    DOP_TRY(read_folder(out, "types", diag));
+    DOP_TRY(read_template_folder(out, "", diag));
+    DOP_TRY(read_template_folder(out, "types", diag));
     DOP_TRY(fill_common(out, diag));
     if (!(out->glsl_compiler = shaderc_compiler_initialize()))
         DOP_TRY(DOP_NO_MEMORY(diag));

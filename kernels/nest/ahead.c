@@ -9,7 +9,7 @@
 /* Creates a call of the load function with these arguments, into the registers or into their copies for the next
  * iteration. */
 static dop_stmt *
-call_of(dop_nest *n, const dop_stmt *load, const char *arguments, bool copies)
+make_load_call(dop_nest *n, const dop_stmt *load, const char *arguments, bool copies)
 {
     dop_stmt *s = dop_nest_new(n, DOP_STMT_call);
     s->name = load->name;
@@ -20,7 +20,7 @@ call_of(dop_nest *n, const dop_stmt *load, const char *arguments, bool copies)
 }
 
 static dop_stmt *
-condition(dop_nest *n, const char *text, dop_stmt *body, dop_stmt *other)
+make_condition(dop_nest *n, const char *text, dop_stmt *body, dop_stmt *other)
 {
     dop_stmt *s = dop_nest_new(n, DOP_STMT_if);
     s->value = text;
@@ -58,7 +58,7 @@ begin_loads(dop_nest *n, dop_stmt *function, const dop_stmt *load)
         at->next = copy;
         at = copy;
     }
-    dop_stmt *first = call_of(n, load, load->again, false);
+    dop_stmt *first = make_load_call(n, load, load->again, false);
     first->next = at->next;
     at->next = first;
 }
@@ -93,20 +93,21 @@ load_next(dop_nest *n, dop_stmt **at, dop_stmt *const *loops, uint32_t n_loops)
     dop_stmt *inner = loops[n_loops - 1], *chain = NULL, **last = &inner->body;
     for (uint32_t i = 0; i + 1 < n_loops; i++) /* from the outermost to the innermost */
         if (loops[i]->more && !loops[i]->late)
-            chain = condition(n, loops[i]->more, call_of(n, load, loops[i]->again, true), chain);
+            chain = make_condition(n, loops[i]->more, make_load_call(n, load, loops[i]->again, true), chain);
     for (uint32_t i = 0; i + 1 < n_loops; i++) {
         dop_stmt **end = &loops[i]->body;
         while (*end)
             end = &(*end)->next;
         if (loops[i]->more && loops[i]->late)
-            *end = condition(n, loops[i]->more, call_of(n, load, loops[i]->again, false), NULL);
+            *end = make_condition(n, loops[i]->more, make_load_call(n, load, loops[i]->again, false), NULL);
     }
     const char *again = rename_in(n, load->value, inner->name, "next");
     dop_stmt *next = dop_nest_new(n, DOP_STMT_let);
     next->type = "uint";
     next->name = "next";
     next->value = dop_nest_text(n, "%s + %s", inner->name, inner->step);
-    next->next = condition(n, dop_nest_text(n, "next < %s", inner->end), call_of(n, load, again, true), chain);
+    next->next =
+        make_condition(n, dop_nest_text(n, "next < %s", inner->end), make_load_call(n, load, again, true), chain);
     next->next->next = load->next;
     *at = next;
     while (*last)
@@ -121,7 +122,7 @@ load_next(dop_nest *n, dop_stmt **at, dop_stmt *const *loops, uint32_t n_loops)
 }
 
 static void
-walk(dop_nest *n, dop_stmt *function, dop_stmt **at, dop_stmt **loops, uint32_t n_loops)
+pipeline_block(dop_nest *n, dop_stmt *function, dop_stmt **at, dop_stmt **loops, uint32_t n_loops)
 {
     for (; *at && n->status == DOP_OK; at = &(*at)->next) {
         dop_stmt *s = *at;
@@ -135,8 +136,8 @@ walk(dop_nest *n, dop_stmt *function, dop_stmt **at, dop_stmt **loops, uint32_t 
         }
         if (loop)
             loops[n_loops] = s;
-        walk(n, function, &s->body, loops, n_loops + loop);
-        walk(n, function, &s->other, loops, n_loops);
+        pipeline_block(n, function, &s->body, loops, n_loops + loop);
+        pipeline_block(n, function, &s->other, loops, n_loops);
     }
 }
 
@@ -146,5 +147,5 @@ dop_nest_pipeline(dop_nest *n)
     dop_stmt *loops[DOP_NEST_DEPTH];
     for (dop_stmt *s = n->first; s; s = s->next)
         if (s->kind == DOP_STMT_function)
-            walk(n, s, &s->body, loops, 0);
+            pipeline_block(n, s, &s->body, loops, 0);
 }

@@ -9,7 +9,7 @@ typedef struct traffic {
 } traffic;
 
 static traffic
-both(traffic a, traffic b)
+unite_traffic(traffic a, traffic b)
 {
     return (traffic){a.read | b.read, a.written | b.written};
 }
@@ -22,19 +22,19 @@ collide(traffic before, traffic after)
 
 /* Returns what a statement reads and writes, including nested statements and called functions. */
 static traffic
-effects(const dop_nest *n, const dop_stmt *s)
+find_effects(const dop_nest *n, const dop_stmt *s)
 {
     traffic t = {s->reads, s->writes};
     const dop_stmt *f = s->kind == DOP_STMT_call ? dop_nest_find(n, s->name) : NULL;
     const dop_stmt *lists[] = {s->body, s->other, f ? f->body : NULL};
     for (int i = 0; i < 3; i++)
         for (const dop_stmt *c = lists[i]; c; c = c->next)
-            t = both(t, effects(n, c));
+            t = unite_traffic(t, find_effects(n, c));
     return t;
 }
 
 /* Walks over a block after the accesses `t`. Counts the barriers that it needs, and inserts them if `put` is set. */
-static traffic walk(dop_nest *n, dop_stmt **at, traffic t, bool put, uint32_t *count);
+static traffic walk_barriers(dop_nest *n, dop_stmt **at, traffic t, bool put, uint32_t *count);
 
 static void
 meet_before(dop_nest *n, dop_stmt ***at, traffic *t, bool put, uint32_t *count)
@@ -58,7 +58,7 @@ at_turn(dop_nest *n, dop_stmt *loop, traffic t, uint32_t *out_count)
 {
     for (;;) {
         *out_count = 0;
-        const traffic out = both(t, walk(n, &loop->body, t, false, out_count));
+        const traffic out = unite_traffic(t, walk_barriers(n, &loop->body, t, false, out_count));
         if (out.read == t.read && out.written == t.written)
             return t;
         t = out;
@@ -77,14 +77,14 @@ walk_loop(dop_nest *n, dop_stmt ***at, traffic t, bool put, uint32_t *count)
     if (after > alone)
         meet_before(n, at, &t, put, count);
     t = at_turn(n, loop, t, &after);
-    walk(n, &loop->body, t, put, put ? count : &unused);
+    walk_barriers(n, &loop->body, t, put, put ? count : &unused);
     *count += put ? 0 : after;
     return t;
 }
 
 /* Processes a loop that subgroups execute independently: barriers inside of it become the call that it names (in_step). */
 static traffic
-walk_apart(dop_nest *n, dop_stmt ***at, traffic t, traffic all, bool put, uint32_t *count)
+walk_subgroup_loop(dop_nest *n, dop_stmt ***at, traffic t, traffic all, bool put, uint32_t *count)
 {
     dop_stmt *loop = **at;
     if (collide(t, all))
@@ -93,9 +93,9 @@ walk_apart(dop_nest *n, dop_stmt ***at, traffic t, traffic all, bool put, uint32
     uint32_t unused = 0;
     n->placement.step = loop->in_step;
     const traffic turn = at_turn(n, loop, (traffic){0}, &unused);
-    walk(n, &loop->body, turn, put, &unused);
+    walk_barriers(n, &loop->body, turn, put, &unused);
     n->placement.step = outside;
-    return both(t, all);
+    return unite_traffic(t, all);
 }
 
 /* Returns the accesses of a statement since its last barrier, if it calls a function that contains one. */
@@ -105,14 +105,15 @@ left_by(dop_nest *n, const dop_stmt *s, traffic all)
     const dop_stmt *f = s->kind == DOP_STMT_call ? dop_nest_find(n, s->name) : NULL;
     dop_stmt *body = f ? f->body : NULL;
     uint32_t unused = 0;
-    return f ? both((traffic){s->reads, s->writes}, walk(n, &body, (traffic){0}, false, &unused)) : all;
+    return f ? unite_traffic((traffic){s->reads, s->writes}, walk_barriers(n, &body, (traffic){0}, false, &unused))
+             : all;
 }
 
 static traffic
-walk(dop_nest *n, dop_stmt **at, traffic t, bool put, uint32_t *count)
+walk_barriers(dop_nest *n, dop_stmt **at, traffic t, bool put, uint32_t *count)
 {
     for (; *at; at = &(*at)->next) {
-        const traffic all = effects(n, *at);
+        const traffic all = find_effects(n, *at);
         dop_stmt *s = *at;
         const bool loop = s->kind == DOP_STMT_for && !s->apart;
         const bool choice = s->kind == DOP_STMT_if && !s->apart;
@@ -121,18 +122,19 @@ walk(dop_nest *n, dop_stmt **at, traffic t, bool put, uint32_t *count)
         if (all.read == 0 && all.written == 0)
             continue;
         if (loop && s->in_step) {
-            t = walk_apart(n, &at, t, all, put, count);
+            t = walk_subgroup_loop(n, &at, t, all, put, count);
         } else if (loop) {
             t = walk_loop(n, &at, t, put, count);
         } else if (choice) {
-            const traffic yes = walk(n, &s->body, t, put, count), no = walk(n, &s->other, t, put, count);
-            t = both(yes, no);
+            const traffic yes = walk_barriers(n, &s->body, t, put, count),
+                          no = walk_barriers(n, &s->other, t, put, count);
+            t = unite_traffic(yes, no);
         } else {
             if (collide(t, all))
                 meet_before(n, &at, &t, put, count);
             if (collide(all, all) && (s->body || s->kind == DOP_STMT_code) && !s->disjoint)
                 dop_nest_fail(n, "memory changes hands where invocations part:", s->name ? s->name : s->value);
-            t = both(t, left_by(n, s, all));
+            t = unite_traffic(t, left_by(n, s, all));
         }
     }
     return t;
@@ -144,5 +146,5 @@ dop_nest_meet(dop_nest *n)
     uint32_t count = 0;
     for (dop_stmt *s = n->first; s; s = s->next)
         if (s->kind == DOP_STMT_function)
-            walk(n, &s->body, (traffic){0}, true, &count);
+            walk_barriers(n, &s->body, (traffic){0}, true, &count);
 }

@@ -56,7 +56,7 @@ dop_nest_new(dop_nest *n, dop_stmt_kind kind)
 
 /* Adds a statement to the open block. */
 static dop_stmt *
-add(dop_nest *n, dop_stmt_kind kind, const char *name, const char *value)
+append_statement(dop_nest *n, dop_stmt_kind kind, const char *name, const char *value)
 {
     dop_stmt *s = dop_nest_new(n, kind);
     s->name = name;
@@ -70,7 +70,7 @@ add(dop_nest *n, dop_stmt_kind kind, const char *name, const char *value)
 
 /* Opens the statement's body as the current block. */
 static dop_stmt *
-begin(dop_nest *n, dop_stmt *s)
+open_statement(dop_nest *n, dop_stmt *s)
 {
     if (n->n_open == DOP_NEST_DEPTH)
         dop_nest_fail(n, "blocks are too deep at", s->name);
@@ -109,7 +109,7 @@ dop_nest_ends(dop_nest *n, uint32_t blocks)
 void
 dop_nest_number(dop_nest *n, const char *name, uint32_t value)
 {
-    add(n, DOP_STMT_number, name, dop_nest_text(n, "%uu", value));
+    append_statement(n, DOP_STMT_number, name, dop_nest_text(n, "%uu", value));
 }
 
 uint32_t
@@ -158,13 +158,13 @@ dop_nest_shared(dop_nest *n, const char *type, const char *name, uint32_t count)
 void
 dop_nest_function(dop_nest *n, const char *name, const char *parameters)
 {
-    begin(n, add(n, DOP_STMT_function, name, parameters));
+    open_statement(n, append_statement(n, DOP_STMT_function, name, parameters));
 }
 
 dop_stmt *
 dop_nest_for(dop_nest *n, const char *name, const char *first, const char *end, const char *step)
 {
-    dop_stmt *s = begin(n, add(n, DOP_STMT_for, name, first));
+    dop_stmt *s = open_statement(n, append_statement(n, DOP_STMT_for, name, first));
     s->end = end;
     s->step = step;
     return s;
@@ -199,7 +199,7 @@ dop_stmt *
 dop_nest_if(dop_nest *n, const char *condition, ...)
 {
     ADD(s, if, NULL, condition);
-    return begin(n, s);
+    return open_statement(n, s);
 }
 
 dop_stmt *
@@ -213,7 +213,7 @@ dop_nest_let(dop_nest *n, const char *type, const char *name, const char *value,
 void
 dop_nest_array(dop_nest *n, const char *type, const char *name, uint32_t count)
 {
-    add(n, DOP_STMT_array, name, dop_nest_text(n, "%u", count))->type = type;
+    append_statement(n, DOP_STMT_array, name, dop_nest_text(n, "%u", count))->type = type;
 }
 
 dop_stmt *
@@ -278,7 +278,7 @@ dop_nest_reduce(dop_nest *n, const char *place, const char *value, ...)
 dop_stmt *
 dop_nest_call(dop_nest *n, const char *function, const char *arguments)
 {
-    return add(n, DOP_STMT_call, function, arguments);
+    return append_statement(n, DOP_STMT_call, function, arguments);
 }
 
 void
@@ -293,7 +293,7 @@ void
 dop_nest_ahead(dop_nest *n, const char *function, const char *first, const char *arguments,
                const char *const *registers, uint32_t n_registers)
 {
-    dop_stmt *s = add(n, DOP_STMT_call, function, arguments);
+    dop_stmt *s = append_statement(n, DOP_STMT_call, function, arguments);
     s->again = first;
     s->registers = registers;
     s->n_registers = n_registers;
@@ -302,7 +302,7 @@ dop_nest_ahead(dop_nest *n, const char *function, const char *first, const char 
 void
 dop_nest_break(dop_nest *n, const char *condition)
 {
-    add(n, DOP_STMT_break, NULL, condition);
+    append_statement(n, DOP_STMT_break, NULL, condition);
 }
 
 void
@@ -344,7 +344,7 @@ dop_nest_code(dop_nest *n, const char *lines, ...)
 dop_stmt *
 dop_nest_hole(dop_nest *n, const char *what, const char *text)
 {
-    return add(n, DOP_STMT_hole, what, text ? text : "");
+    return append_statement(n, DOP_STMT_hole, what, text ? text : "");
 }
 
 const dop_stmt *

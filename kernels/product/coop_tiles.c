@@ -167,7 +167,7 @@ can_share(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
  * Register-direct tiles have more sums, so their overheads are larger (schedule numbers *_direct); they are not used for
  * small depths (can_be_direct). */
 static void
-divide(const dop_coop_shape *x, const dop_site *s, const dop_products *p, coop_division *d)
+divide_depth(const dop_coop_shape *x, const dop_site *s, const dop_products *p, coop_division *d)
 {
     const dop_schedule_numbers *in = &s->t->schedule;
     const uint32_t cores = s->t->cores, across = dop_div_up_u32(s->g->max_t, x->bm),
@@ -206,19 +206,19 @@ division_of(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
 {
     coop_division apart = {.joined = false}, joined = {.joined = true};
     if (x->kind >= DOP_SHAPE_DIRECT && s->r->info->product.n_parts > 1) {
-        divide(x, s, p, &joined);
+        divide_depth(x, s, p, &joined);
         return joined;
     }
-    divide(x, s, p, &apart);
+    divide_depth(x, s, p, &apart);
     if (!can_join(s))
         return apart;
-    divide(x, s, p, &joined);
+    divide_depth(x, s, p, &joined);
     return joined.time < apart.time ? joined : apart;
 }
 
 /* Returns the relative time until the last workgroup ends, for comparing shapes. */
 static uint64_t
-time_of(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
+estimate_shape_time(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
 {
     const uint32_t percent = x->kind >= DOP_SHAPE_DIRECT ? direct_percent(s->t, p->type, p->most)
                              : p->most > 1               ? x->two
@@ -255,7 +255,7 @@ can_be_direct(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
 
 /* True if the shape is meant for the region's weights, tokens and matrices (dop_shape_kind). */
 static bool
-suits(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
+suits_region(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
 {
     const uint32_t max_t = s->g->max_t;
     const dop_unit_type in = units_of(s->t, p->type);
@@ -298,7 +298,7 @@ dop_coop_choose_tile(const dop_site *s, dop_tile *tile)
                                 *best = NULL, *x;
     for (x = first; x < last; x++) {
         dop_tile other = *tile;
-        if (!suits(x, s, &p) || !coop_tile(x, p.most, s, &other))
+        if (!suits_region(x, s, &p) || !coop_tile(x, p.most, s, &other))
             continue;
         const uint32_t tiles = dop_div_up_u32(s->g->max_t, x->bm) * dop_div_up_u32(p.rows / p.most, x->bn);
         const bool busy = tiles * 100 >= t->cores * x->busy;
@@ -306,10 +306,10 @@ dop_coop_choose_tile(const dop_site *s, dop_tile *tile)
             break;
         if (x->kind < DOP_SHAPE_SOONER || (!busy && division_of(x, s, &p).shares == 0))
             continue; /* the time of split-K tiles accounts for their occupancy */
-        if (!best || time_of(x, s, &p) < time_of(best, s, &p))
+        if (!best || estimate_shape_time(x, s, &p) < estimate_shape_time(best, s, &p))
             best = x;
     }
-    if (!best || time_of(best, s, &p) >= time_of(x, s, &p))
+    if (!best || estimate_shape_time(best, s, &p) >= estimate_shape_time(x, s, &p))
         best = x;
     coop_tile(best, p.most, s, tile);
     const coop_division d = division_of(best, s, &p);

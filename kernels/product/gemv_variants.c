@@ -7,7 +7,7 @@
 #include "kernels/product/gen_gemv.h"
 
 static dop_refusal
-fits_ints(const dop_site *s)
+gemv_fits_ints(const dop_site *s)
 {
     const dop_refusal no = dop_products_refuse(s);
     return no.why ? no : dop_int8_refuses(s);
@@ -38,7 +38,7 @@ avoid_ints_and_lanes(const dop_site *s)
     .shared = dop_gemv_shared, .emit = dop_gemv_emit, .trips = dop_trips_gemv, .legal = dop_gemv_legal, \
     .fields = DOP_FIELD(lanes) | DOP_FIELD(rows) | DOP_FIELD(loops) | DOP_FIELD(unroll) | DOP_FIELD(stage)
 #define FLOATS .fits = dop_products_refuse, .tile = dop_gemv_tile, GEMV
-#define INTS .fits = fits_ints, .tile = dop_gemv_tile, .ints = true, GEMV
+#define INTS .fits = gemv_fits_ints, .tile = dop_gemv_tile, .ints = true, GEMV
 #define TUNED .tunes = DOP_FIELD(rows) | DOP_FIELD(lanes) | DOP_FIELD(unroll) | DOP_FIELD(wg)
 #define STAGE(name) TUNED, .stage = DOP_VARIANT_##name, .as_stage = dop_gemv_stage
 

@@ -74,7 +74,7 @@ half_at(const direct *d, uint32_t half)
 }
 
 static void
-store_activations(const direct *d, uint32_t half, const char *i)
+store_direct_activations(const direct *d, uint32_t half, const char *i)
 {
     dop_nest_unrolled(d->n, "c", 4);
     dop_nest_store(d->n, d->o->memory[half],
@@ -121,7 +121,7 @@ fill_weights(const direct *d, uint32_t half, uint32_t r)
 /* Multiplies step r of a half. During the products of the first step the other half of the activations is stored; during
  * those of the second step the half after it is loaded. */
 static void
-multiply(const direct *d, uint32_t half, uint32_t r)
+multiply_direct(const direct *d, uint32_t half, uint32_t r)
 {
     const dop_coop *o = d->o;
     dop_nest *n = d->n;
@@ -133,7 +133,7 @@ multiply(const direct *d, uint32_t half, uint32_t r)
     if (r == 0) {
         dop_nest_unrolled(n, "q", d->na);
         dop_nest_if(n, "i == %uu + q / %uu", d->first, d->each);
-        store_activations(d, !half, "q");
+        store_direct_activations(d, !half, "q");
         dop_nest_ends(n, 2);
     } else {
         if (half && d->decodes) {
@@ -200,10 +200,10 @@ by_halves(const direct *d)
     dop_nest_set(n, "at", "next");
     for (uint32_t h = 0; h < 2; h++) {
         load_fragments(d, h, 0, "0u");
-        multiply(d, h, 0);
+        multiply_direct(d, h, 0);
         if (!d->decodes)
             load_weights(d, 0, h ? "0u" : half);
-        multiply(d, h, 1);
+        multiply_direct(d, h, 1);
         if (!d->decodes)
             load_weights(d, 1, h ? "32u" : behind);
         /* An iteration ends when the next one's activations are stored. */
@@ -249,7 +249,7 @@ dop_coop_direct(const dop_coop *o)
     if (!d.decodes)
         load_weights(&d, 1, "32u");
     dop_nest_unrolled(n, "i", d.na);
-    store_activations(&d, 0, "i");
+    store_direct_activations(&d, 0, "i");
     load_activations(&d, "i", d.later);
     dop_nest_end(n);
     by_halves(&d);

@@ -5,7 +5,7 @@
 
 /* Returns the number of adjacent values (1 or 4), all of one part, that are stored at once. */
 static uint32_t
-width_of(const dop_coop *o)
+stored_width(const dop_coop *o)
 {
     uint32_t width = 4;
     for (uint32_t i = 0; i < o->n_parts; i++) {
@@ -153,7 +153,7 @@ once_apart(const dop_coop *o, dop_buf *load, dop_buf *store)
 /* Emits the split-K merge: workgroups that share a tile store their sums, in the order of their invocations. The last one to
  * finish adds all sums in the order of the shares, so that the result is deterministic. */
 static void
-meet(const dop_coop *o)
+merge_shares(const dop_coop *o)
 {
     dop_nest *n = o->n;
     const dop_target *t = o->gen->e.target;
@@ -204,7 +204,7 @@ pass_through(const dop_coop *o)
 /* Stores the values of the fragments that are stored together, in a loop over a lane's values. Groups of subgroups divide the
  * values, and add up their partial sums as they read them. */
 static void
-store_all(const dop_coop *o, uint32_t width, const char *store)
+store_fragments(const dop_coop *o, uint32_t width, const char *store)
 {
     dop_nest *n = o->n;
     const dop_target *t = o->gen->e.target;
@@ -232,14 +232,14 @@ dop_coop_end(const dop_coop *o)
     dop_nest *n = o->n;
     dop_buf load = {0}, store = {0};
     const bool direct = o->form->kind == DOP_COOP_direct, shared = o->form->kind >= DOP_COOP_few;
-    const uint32_t width = width_of(o);
+    const uint32_t width = stored_width(o);
     const bool once = once_apart(o, &load, &store), apart = once || all_apart(o, width, &load, &store);
     if (!apart)
         store_at(o, width, &store);
     if (once)
         o->operands->value = dop_gen_keep(o->gen, &load);
     if (o->gen->choice->tile.shares > 1)
-        meet(o);
+        merge_shares(o);
     const char *end = dop_gen_keep(o->gen, &store);
     dop_nest_for(n, "i", "0u", "FM", dop_nest_text(n, "%uu", o->deep))->unroll = true;
     if (!direct)
@@ -251,7 +251,7 @@ dop_coop_end(const dop_coop *o)
     if (apart)
         dop_nest_hole(n, "end", end)->reads = once ? o->memory[0] : 0;
     else
-        store_all(o, width, end);
+        store_fragments(o, width, end);
     if (shared) /* an iteration ends when all have read these fragments */
         dop_nest_code(n, "// the next fragments\n")->writes = o->memory[0];
     else if (!direct)

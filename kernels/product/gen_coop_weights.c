@@ -87,7 +87,7 @@ found_before(const dop_coop *o)
 /* Emits the function dop_piece_ofP for row n of matrix m of the part. It returns the address of the matrix, the start of the
  * row, and the position of the scales. */
 static void
-find_piece(const dop_coop *o, dop_buf *out)
+emit_piece_of(const dop_coop *o, dop_buf *out)
 {
     dop_emit *e = &o->gen->e;
     uint32_t before = o->rows;
@@ -199,7 +199,7 @@ dop_coop_weights(dop_coop *o, dop_buf *out)
     dop_buf load = {0}, take = {0};
     o->found = found_before(o);
     if (o->found)
-        find_piece(o, out);
+        emit_piece_of(o, out);
     const char *of = o->found ? "dop_piece b" : "uint m, uint n";
     const bool units = o->form->in_units(o->gen, o->part);
     (units ? load_units : load_eights)(o, &load, &take);

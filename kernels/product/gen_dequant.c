@@ -10,7 +10,7 @@
 #include <string.h>
 
 static dop_status
-emit(dop_gen *gen)
+emit_dequant(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     dop_node_id out = e->r->nodes[0], w = dop_node_at(e->g, out)->src[0];
@@ -52,7 +52,7 @@ emit(dop_gen *gen)
 /* Chooses eight values per invocation, so that adjacent stores are 16 bytes wide. CPU devices use whole units, whose scales
  * are loaded once, and few workgroups. */
 static void
-choose_tile(const dop_site *s, dop_tile *tile)
+choose_dequant_tile(const dop_site *s, dop_tile *tile)
 {
     const dop_graph *g = s->g;
     const dop_region *r = s->r;
@@ -69,7 +69,7 @@ choose_tile(const dop_site *s, dop_tile *tile)
 
 /* Refuses rows that are not a multiple of 8 values, and matrices whose number of values exceeds 32 bits. */
 static dop_refusal
-fits(const dop_site *s)
+fits_dequant(const dop_site *s)
 {
     const dop_node *n = dop_node_at(s->g, s->r->nodes[0]);
     if (s->r->n_nodes != 1 || n->op != DOP_OP_dequant)
@@ -84,7 +84,7 @@ fits(const dop_site *s)
 
 /* Checks that values are made and stored in eights of a row. */
 static void
-legal(dop_check *c)
+legal_dequant(dop_check *c)
 {
     dop_check_range(c, DOP_TILE_NO_loops, 1, DOP_MOST_GROUPS);
     if (dop_check_multiple(c, DOP_TILE_NO_bk, 8, 8, 256))
@@ -93,10 +93,10 @@ legal(dop_check *c)
 
 const dop_descriptor dop_descriptor_dequant = {
     .fields = DOP_FIELD(bk) | DOP_FIELD(loops),
-    .legal = legal,
+    .legal = legal_dequant,
     .any_wg = true,
-    .fits = fits,
-    .tile = choose_tile,
-    .emit = emit,
+    .fits = fits_dequant,
+    .tile = choose_dequant_tile,
+    .emit = emit_dequant,
     .trips = dop_trips_dequant,
 };

@@ -78,7 +78,7 @@ typedef struct share {
 } share;
 
 static share
-share_of(const dop_gen *gen, const dop_parts *p, const dop_few_piece *piece)
+plan_share(const dop_gen *gen, const dop_parts *p, const dop_few_piece *piece)
 {
     enum { MOST_LOOKS = 8 }; /* mailbox reads in flight; each needs four registers */
     const uint32_t wg = gen->choice->tile.wg, n = gen->e.g->max_t, sg = gen->e.target->subgroup;
@@ -96,7 +96,7 @@ share_of(const dop_gen *gen, const dop_parts *p, const dop_few_piece *piece)
 
 /* Returns the number of subgroups that share the sum of one row's statistic. */
 static uint32_t
-summing(const dop_gen *gen, const share *s)
+count_summing_subgroups(const dop_gen *gen, const share *s)
 {
     const uint32_t sg = gen->e.target->subgroup;
     return s->apart > 1 ? s->columns / sg : gen->choice->tile.wg / sg;
@@ -105,7 +105,7 @@ summing(const dop_gen *gen, const share *s)
 uint32_t
 dop_few_stat_values(const dop_gen *gen, const dop_parts *p, const dop_few_piece *piece)
 {
-    return gen->choice->tile.wg / gen->e.target->subgroup * share_of(gen, p, piece).rows;
+    return gen->choice->tile.wg / gen->e.target->subgroup * plan_share(gen, p, piece).rows;
 }
 
 /* Stores each subgroup's partial sums of statistics, over all pieces, for each of its rows. `done` gets code that adds up the
@@ -114,7 +114,7 @@ static void
 put_stats(dop_gen *gen, const dop_parts *p, const share *s, dop_buf *receive, dop_buf *done)
 {
     dop_emit *e = &gen->e;
-    const uint32_t n = summing(gen, s);
+    const uint32_t n = count_summing_subgroups(gen, s);
     for (uint32_t i = 0; i < p->n_stats; i++) {
         for (uint32_t k = 0; k < s->rows; k++)
             dop_buf_printf(receive,
@@ -155,7 +155,7 @@ void
 dop_few_receive(dop_gen *gen, const dop_parts *p, const dop_few_piece *piece, dop_buf *receive, dop_buf *done)
 {
     dop_emit *e = &gen->e;
-    const share s = share_of(gen, p, piece);
+    const share s = plan_share(gen, p, piece);
     dop_buf constants = {0}, early = {0}, text = {0};
     for (uint32_t i = 0; i < p->n_stats; i++)
         for (uint32_t k = 0; k < s.rows; k++)

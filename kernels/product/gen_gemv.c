@@ -47,7 +47,7 @@ declare_stage(dop_gen *gen, uint32_t k_pad, uint32_t unit, bool half, dop_buf *d
 
 /* Fills *p. A GEMV has one row; experts may have several rows, each with its own workgroups. */
 static dop_status
-parts_of(const dop_gen *gen, dop_parts *p)
+find_gemv_parts(const dop_gen *gen, dop_parts *p)
 {
     dop_status st = dop_gen_parts(gen, p);
     p->t = gen->e.r->tpl == DOP_TPL_expert_tiles && gen->e.g->max_t > 1 ? "dop_t" : "0u";
@@ -55,7 +55,7 @@ parts_of(const dop_gen *gen, dop_parts *p)
 }
 
 static dop_rowprog
-program_of(const dop_parts *p)
+gemv_row_program(const dop_parts *p)
 {
     return (dop_rowprog){.nodes = p->prog,
                          .n_nodes = p->n_prog,
@@ -128,7 +128,7 @@ compute_values(dop_gen *gen, const dop_parts *p, dop_nest *n)
 /* Emits code that puts the activations of one step into registers x[], from shared memory, or from global memory if they are
  * not staged. */
 static void
-get_row(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t rows)
+get_gemv_row(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t rows)
 {
     dop_emit *e = &gen->e;
     if (p->ints) {
@@ -202,7 +202,7 @@ stage_activation(dop_gen *gen, const dop_parts *p, const staging *s, dop_nest *n
     dop_emit *e = &gen->e;
     dop_status st = DOP_OK;
     bool ints = gen->descriptor->ints, direct = false, each = false;
-    dop_rowprog prog = program_of(p);
+    dop_rowprog prog = gemv_row_program(p);
     dop_buf decls = {0}, stats = {0};
     prog.padded = s->k_pad;
     if (p->experts)
@@ -297,7 +297,7 @@ emit_floats_team(dop_gen *gen, dop_nest *n)
 
 /* Returns the call of part i, which `n_wg` workgroups per slot compute, from workgroup `first` on. */
 static const char *
-call_of(dop_gen *gen, const dop_parts *p, uint32_t i, uint32_t first, uint32_t n_wg, bool tails)
+gemv_part_call(dop_gen *gen, const dop_parts *p, uint32_t i, uint32_t first, uint32_t n_wg, bool tails)
 {
     dop_emit *e = &gen->e;
     const char *call = dop_emit_str(e, "dop_part%u(wg - %uu);", i, first);
@@ -314,7 +314,7 @@ call_of(dop_gen *gen, const dop_parts *p, uint32_t i, uint32_t first, uint32_t n
 /* Returns the placement of GEMV: groups of cooperative lanes divide the weight rows, and the lanes of a group divide the
  * depth. */
 static dop_nest_placement
-placement_of(const dop_gen *gen, const dop_parts *p, const staging *s)
+place_gemv(const dop_gen *gen, const dop_parts *p, const staging *s)
 {
     const dop_tile *tile = &gen->choice->tile;
     const uint32_t sg = tile->subgroup ? gen->e.target->subgroup : 1;
@@ -335,7 +335,7 @@ placement_of(const dop_gen *gen, const dop_parts *p, const staging *s)
 /* Emits the functions of all parts, then their calls. In mixed regions, float parts come after parts of integer products and
  * have their own cooperative lanes. */
 static dop_status
-emit_parts(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x, const staging *s, dop_buf *calls)
+emit_gemv_parts(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x, const staging *s, dop_buf *calls)
 {
     dop_emit *e = &gen->e;
     const dop_selection *own = gen->choice, other = choose_floats(gen, p);
@@ -362,12 +362,12 @@ emit_parts(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x, 
             break;
         gen->choice = &other;
         emit_floats_team(gen, n);
-        n->placement = placement_of(gen, p, s);
+        n->placement = place_gemv(gen, p, s);
     }
     gen->choice = own;
     n->placement = placement;
     for (uint32_t i = 0; i < p->n && e->status == DOP_OK; i++) {
-        const char *call = call_of(gen, p, i, first[i], n_wg[i], i == handing && !e->routes);
+        const char *call = gemv_part_call(gen, p, i, first[i], n_wg[i], i == handing && !e->routes);
         first[i + 1] = first[i] + n_wg[i] * (p->sum ? 1 : p->slots);
         dop_gen_call(calls, call, i + 1 < p->n ? first[i + 1] : 0);
     }
@@ -383,12 +383,12 @@ dop_gemv_emit(dop_gen *gen)
     dop_parts p;
     dop_nest n;
     dop_buf decls = {0}, calls = {0}, before = {0};
-    dop_status st = parts_of(gen, &p);
+    dop_status st = find_gemv_parts(gen, &p);
     if (st != DOP_OK)
         return st;
     const staging s = plan_staging(gen, &p);
-    const dop_nest_placement pl = placement_of(gen, &p, &s);
-    dop_product x = {.put = "dop_prologue", .put_all = "", .get = get_row, .stats_beside = !p.staged};
+    const dop_nest_placement pl = place_gemv(gen, &p, &s);
+    dop_product x = {.put = "dop_prologue", .put_all = "", .get = get_gemv_row, .stats_beside = !p.staged};
     dop_nest_open(&n, dop_variant_of(gen->choice->variant)->name, &pl, e->g->arena, e->diag);
     dop_product_team(gen, &n);
     gen->halves = s.half;
@@ -406,7 +406,7 @@ dop_gemv_emit(dop_gen *gen)
     if (p.staged)
         st = stage_activation(gen, &p, &s, &n, &x);
     if (st == DOP_OK)
-        st = emit_parts(gen, &p, &n, &x, &s, &calls);
+        st = emit_gemv_parts(gen, &p, &n, &x, &s, &calls);
     emit_tail(gen, gen->grid[0], tile->wg / tile->lanes * tile->rows, &decls, &before);
     dop_nest_hole(&n, "product of heads", dop_gen_keep(gen, &decls));
     gen->grid[1] = strcmp(p.t, "0u") == 0 ? 1 : e->g->max_t;
@@ -420,10 +420,10 @@ dop_gemv_shared(dop_gen *gen)
 {
     const dop_tile *tile = &gen->choice->tile;
     dop_parts p;
-    if (parts_of(gen, &p) != DOP_OK)
+    if (find_gemv_parts(gen, &p) != DOP_OK)
         return 0; /* the error is reported at generation */
     staging x = plan_staging(gen, &p);
-    dop_rowprog prog = program_of(&p);
+    dop_rowprog prog = gemv_row_program(&p);
     uint32_t bytes =
         4 * (tile->subgroup ? tile->wg / gen->e.target->subgroup : tile->wg); /* reduction over groups of lanes */
     const uint32_t all = x.k_pad * dop_product_summed(&p) + p.k2;

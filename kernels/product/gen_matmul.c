@@ -138,7 +138,7 @@ stage_weights(dop_gen *gen, const dop_segment *part, const depth *deep, dop_nest
 
 /* Multiplies a tile with register blocking: TM rows by TN columns of every matrix per invocation. */
 static void
-multiply(dop_nest *n, uint32_t mats, const tile_memory *memory)
+multiply_tile(dop_nest *n, uint32_t mats, const tile_memory *memory)
 {
     const char *all = dop_nest_text(n, "%uu", mats);
     dop_nest_for(n, "k", "0u", "BK", NULL);
@@ -191,7 +191,7 @@ take_stat(const dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t i, uint3
 
 /* Returns the epilogue of the sum of row t and column c. */
 static const char *
-end_of(dop_gen *gen, const dop_parts *p, const dop_segment *part, const dop_blocks *b, const char *pair)
+matmul_epilogue(dop_gen *gen, const dop_parts *p, const dop_segment *part, const dop_blocks *b, const char *pair)
 {
     dop_emit *e = &gen->e;
     const uint32_t n_binds = e->n_binds;
@@ -212,7 +212,7 @@ end_of(dop_gen *gen, const dop_parts *p, const dop_segment *part, const dop_bloc
 
 /* Emits a part: a workgroup computes BM rows of the step by BN rows of each of the part's matrices. */
 static void
-emit_part(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t index, const tile_memory *memory)
+emit_matmul_part(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t index, const tile_memory *memory)
 {
     dop_emit *e = &gen->e;
     const dop_segment *part = &p->part[index];
@@ -235,12 +235,12 @@ emit_part(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t index, const t
     dop_nest_for(n, "k0", "0u", deep.k, "BK");
     stage_rows(gen, p, &deep, n, memory->a);
     stage_weights(gen, part, &deep, n, memory->b);
-    multiply(n, part->n_mats, memory);
+    multiply_tile(n, part->n_mats, memory);
     dop_nest_end(n);
     for (uint32_t i = 0; i < p->n_stats; i++)
         share_stat(n, i, passes, memory->stats);
     const dop_blocks b = dop_blocks_of(e->g, e->r);
-    const char *pair = "dop_pair[ty * TM + i]", *end = end_of(gen, p, part, &b, pair);
+    const char *pair = "dop_pair[ty * TM + i]", *end = matmul_epilogue(gen, p, part, &b, pair);
     dop_nest_for(n, "i", "0u", "TM", NULL);
     for (uint32_t i = 0; i < p->n_stats; i++)
         take_stat(gen, p, n, i, memory->stats);
@@ -253,7 +253,7 @@ emit_part(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t index, const t
 }
 
 static dop_nest_placement
-placement_of(const dop_gen *gen, const dop_parts *p)
+place_matmul(const dop_gen *gen, const dop_parts *p)
 {
     const dop_tile *tile = &gen->choice->tile;
     dop_nest_placement pl = {.subgroup = 1, .sum = DOP_MEET_none};
@@ -269,7 +269,7 @@ placement_of(const dop_gen *gen, const dop_parts *p)
 }
 
 static dop_status
-emit(dop_gen *gen)
+emit_matmul(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_tile *tile = &gen->choice->tile;
@@ -281,7 +281,7 @@ emit(dop_gen *gen)
         return st;
     const char *tokens = dop_emit_n_tokens(e);
     gen->grid[1] = dop_tiles_begin(gen, "gl_WorkGroupID.y", tokens, &decls, &begin);
-    const dop_nest_placement pl = placement_of(gen, &p);
+    const dop_nest_placement pl = place_matmul(gen, &p);
     dop_nest_open(&n, dop_variant_of(gen->choice->variant)->name, &pl, e->g->arena, e->diag);
     const dop_number sizes[] = {
         {"BM", tile->bm}, {"BN", tile->bn}, {"BK", tile->bk}, {"TM", tile->tm}, {"TN", tile->tn}};
@@ -300,7 +300,7 @@ emit(dop_gen *gen)
     dop_waits_order(gen, &p, order);
     for (uint32_t k = 0; e->status == DOP_OK && k < p.n; k++) {
         const uint32_t i = order[k];
-        emit_part(gen, &p, &n, i, &memory);
+        emit_matmul_part(gen, &p, &n, i, &memory);
         const char *call = dop_waits_call(gen, i, dop_emit_str(e, "dop_part%u(wg - %uu, t0);", i, first));
         first += dop_div_up_u32(p.part[i].rows, tile->bn);
         makers = dop_region_part_is_awaited(e->r, i) ? first : makers;
@@ -312,7 +312,7 @@ emit(dop_gen *gen)
 }
 
 static uint32_t
-shared_bytes(dop_gen *gen)
+matmul_shared_bytes(dop_gen *gen)
 {
     const dop_tile *tile = &gen->choice->tile;
     const dop_product_facts *a = &gen->e.r->info->product;
@@ -354,13 +354,13 @@ tile_of_rows(const dop_site *s, uint32_t rows, dop_tile *tile)
 }
 
 static void
-choose_tile(const dop_site *s, dop_tile *tile)
+choose_matmul_tile(const dop_site *s, dop_tile *tile)
 {
     tile_of_rows(s, s->g->max_t, tile);
 }
 
 static void
-choose_tile_at(const dop_site *s, dop_tile *tile)
+choose_matmul_tile_at(const dop_site *s, dop_tile *tile)
 {
     tile_of_rows(s, dop_blocks_of(s->g, s->r).span, tile);
 }
@@ -368,7 +368,7 @@ choose_tile_at(const dop_site *s, dop_tile *tile)
 /* Checks the tile: each invocation has tm by tn sums of every matrix, and loads are vec4s of the depth. Tiles divide a block
  * of rows of one expert. */
 static void
-legal(dop_check *c)
+legal_matmul(dop_check *c)
 {
     const dop_tile *t = c->tile;
     const uint32_t mats = c->s->r->info->product.most_mats;
@@ -384,9 +384,9 @@ legal(dop_check *c)
         dop_check_divides(c, DOP_TILE_NO_bm, b.span, "rows of a block");
 }
 
-#define TILED                                                                                       \
-    .shared = shared_bytes, .emit = emit, .trips = dop_trips_tiles, .legal = legal, .any_wg = true, \
-    .fields = DOP_FIELD(bm) | DOP_FIELD(bn) | DOP_FIELD(bk) | DOP_FIELD(tm) | DOP_FIELD(tn)
+#define TILED                                                                                            \
+    .shared = matmul_shared_bytes, .emit = emit_matmul, .trips = dop_trips_tiles, .legal = legal_matmul, \
+    .any_wg = true, .fields = DOP_FIELD(bm) | DOP_FIELD(bn) | DOP_FIELD(bk) | DOP_FIELD(tm) | DOP_FIELD(tn)
 
-const dop_descriptor dop_descriptor_matmul_tiled = {TILED, .fits = dop_products_refuse, .tile = choose_tile};
-const dop_descriptor dop_descriptor_expert_tiled = {TILED, .fits = dop_blocks_refuse, .tile = choose_tile_at};
+const dop_descriptor dop_descriptor_matmul_tiled = {TILED, .fits = dop_products_refuse, .tile = choose_matmul_tile};
+const dop_descriptor dop_descriptor_expert_tiled = {TILED, .fits = dop_blocks_refuse, .tile = choose_matmul_tile_at};

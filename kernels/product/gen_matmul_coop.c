@@ -125,7 +125,7 @@ each_piece(const turn *u, uint32_t pieces)
 
 /* Finds the position of weight piece i: matrix, row and column. Returns the arguments of the piece functions. */
 static const char *
-find_weights(const turn *u, const char *k)
+find_weight_piece(const turn *u, const char *k)
 {
     const dop_coop *o = u->o;
     const bool own = o->form->kind == DOP_COOP_own;
@@ -142,7 +142,7 @@ static void
 fetch_weights(const turn *u, const char *slot, const char *k)
 {
     each_piece(u, u->nb);
-    const char *place = find_weights(u, k);
+    const char *place = find_weight_piece(u, k);
     dop_nest_load(u->n, dop_nest_text(u->n, "rb[%sx]", slot), "dop_load_b%u(%s)", u->o->index, place);
     dop_nest_end(u->n);
 }
@@ -167,7 +167,7 @@ fetch_activations(const turn *u, const char *slot, const char *first, const char
 
 /* Loads both factors; with few tokens weights first, which take longer. */
 static void
-fetch(const turn *u, const char *slot_a, const char *slot_b, const char *k)
+fetch_factors(const turn *u, const char *slot_a, const char *slot_b, const char *k)
 {
     const bool few = u->o->form->kind == DOP_COOP_few;
     if (few)
@@ -178,7 +178,7 @@ fetch(const turn *u, const char *slot_a, const char *slot_b, const char *k)
 }
 
 static void
-store_activations(const turn *u, const char *slot, const char *to)
+store_staged_activations(const turn *u, const char *slot, const char *to)
 {
     each_piece(u, u->na);
     dop_nest_let(u->n, "dop_raw8", "r", "ra[%sx]", slot);
@@ -194,7 +194,7 @@ store_weights(const turn *u, const char *slot, const char *to, const char *k)
 {
     const dop_coop *o = u->o;
     each_piece(u, u->nb);
-    const char *place = find_weights(u, k);
+    const char *place = find_weight_piece(u, k);
     dop_nest_let(u->n, "uint", "at", "%s(DOP_ROW_%u) * LD + (DOP_COLUMN_%u) * %uu", to, o->piece, o->piece,
                  o->piece / 8);
     if (u->memory)
@@ -212,7 +212,7 @@ load_fragment(const turn *u, const char *to, const char *at, const char *by_colu
 }
 
 static void
-multiply(const turn *u, const char *a, const char *b)
+multiply_fragments(const turn *u, const char *a, const char *b)
 {
     dop_nest_set(u->n, "acc[(m * FM + i) * FN + j]", "coopMatMulAddNV(%s, %s, acc[(m * FM + i) * FN + j])", a, b);
 }
@@ -240,14 +240,14 @@ multiply_staged(const turn *u)
     dop_nest_unrolled(n, "i", o->fm);
     if (tile)
         dop_nest_unrolled(n, "j", o->fn);
-    multiply(u, "a[i]", tile ? "b[j]" : "b[0]");
+    multiply_fragments(u, "a[i]", tile ? "b[j]" : "b[0]");
     dop_nest_ends(n, 4);
 }
 
 /* Emits the loop for pieces that the whole workgroup stages. One is in shared memory while the next ones are loaded to
  * registers, so that an iteration waits for one round trip to memory. */
 static void
-staged(turn *u)
+emit_staged_loop(turn *u)
 {
     const dop_coop *o = u->o;
     const uint32_t step = o->ahead * o->gen->choice->tile.bk;
@@ -262,7 +262,7 @@ staged(turn *u)
         dop_nest_unrolled(n, "p", o->ahead);
         dop_nest_if(n, "p * BK < %s", o->to);
     }
-    fetch(u, slot_a, slot_b, tile ? o->from : "p * BK");
+    fetch_factors(u, slot_a, slot_b, tile ? o->from : "p * BK");
     dop_nest_ends(n, tile ? 0 : 2);
     place_operands(u);
     dop_nest_for(n, tile ? "k0" : "base", o->from, o->to, dop_nest_text(n, "%uu", step));
@@ -271,12 +271,12 @@ staged(turn *u)
         dop_nest_let(n, "uint", "k0", "base + p * BK");
         dop_nest_if(n, "k0 < %s", o->to);
     }
-    store_activations(u, slot_a, "");
+    store_staged_activations(u, slot_a, "");
     store_weights(u, slot_b, "SIZE_A + ", "k0");
     /* Tiles load the next piece after all invocations have stored this one. */
     dop_nest_let(n, "bool", "more", "%s < %s", next, o->to)->reads = tile ? u->memory : 0;
     dop_nest_if(n, "more");
-    fetch(u, slot_a, slot_b, next);
+    fetch_factors(u, slot_a, slot_b, next);
     dop_nest_end(n);
     multiply_staged(u);
     dop_nest_ends(n, tile ? 1 : 3);
@@ -286,7 +286,7 @@ staged(turn *u)
  * activations, which then stay in registers, then those of weights, one row of fragments at a time. So no subgroup waits for
  * another one before the end. */
 static void
-by_subgroup(turn *u)
+emit_subgroup_loop(turn *u)
 {
     const dop_coop *o = u->o;
     const dop_tile *tile = &o->gen->choice->tile;
@@ -320,7 +320,7 @@ by_subgroup(turn *u)
     dop_nest_if(n, DOP_COOP_WHERE "k0 < %uu", "true", range);
     dop_nest_array(n, "FRAG_A", "a", o->fm * steps);
     dop_nest_unrolled(n, "f", o->fm);
-    store_activations(u, slot_a, "slice + ");
+    store_staged_activations(u, slot_a, "slice + ");
     dop_nest_call(n, "DOP_SYNC", "");
     dop_nest_unrolled(n, "s", steps);
     load_fragment(u, dop_nest_text(n, "a[f * %uu + s]", steps), "slice + s * (MK / 8u)", "false");
@@ -342,7 +342,7 @@ by_subgroup(turn *u)
     dop_nest_array(n, "FRAG_B", "b", 1);
     load_fragment(u, "b[0]", "slice + s * (MK / 8u)", "true");
     dop_nest_unrolled(n, "i", o->fm);
-    multiply(u, dop_nest_text(n, "a[i * %uu + s]", steps), "b[0]");
+    multiply_fragments(u, dop_nest_text(n, "a[i * %uu + s]", steps), "b[0]");
     dop_nest_ends(n, 2);
     dop_nest_call(n, "subgroupBarrier", "");
     dop_nest_ends(n, 4);
@@ -351,7 +351,7 @@ by_subgroup(turn *u)
 /* Finds, before the loop, the rows of blocks from which an invocation loads activations, and the rows of its weight
  * pieces. */
 static void
-find_rows(const turn *u)
+find_piece_rows(const turn *u)
 {
     const dop_coop *o = u->o;
     const dop_blocks b = dop_blocks_of(o->gen->e.g, o->gen->e.r);
@@ -374,7 +374,7 @@ find_rows(const turn *u)
 
 /* Emits the functions of a part: those that load pieces of its factors, and dop_partP, which walks over the depth. */
 static void
-emit_part(dop_coop *o)
+emit_coop_part(dop_coop *o)
 {
     dop_gen *gen = o->gen;
     const dop_tile *tile = &gen->choice->tile;
@@ -419,8 +419,8 @@ emit_part(dop_coop *o)
         dop_coop_direct(o);
     } else {
         if (kind == DOP_COOP_tile)
-            find_rows(&u);
-        (kind == DOP_COOP_own ? by_subgroup : staged)(&u);
+            find_piece_rows(&u);
+        (kind == DOP_COOP_own ? emit_subgroup_loop : emit_staged_loop)(&u);
     }
     dop_coop_end(o);
     dop_nest_end(n);
@@ -470,7 +470,7 @@ begin_shares(dop_gen *gen, uint32_t k, uint32_t columns, dop_buf *decls, dop_buf
 }
 
 static dop_nest_placement
-placement_of(const dop_coop *o)
+place_coop(const dop_coop *o)
 {
     const dop_tile *tile = &o->gen->choice->tile;
     const dop_target *t = o->gen->e.target;
@@ -498,11 +498,11 @@ placement_of(const dop_coop *o)
 
 /* Opens the nest with its numbers, and the library that declares the shared memory. */
 static void
-open_nest(dop_coop *o, uint32_t bytes)
+open_coop_nest(dop_coop *o, uint32_t bytes)
 {
     const dop_tile *tile = &o->gen->choice->tile;
     const bool direct = o->form->kind == DOP_COOP_direct, own = o->form->kind == DOP_COOP_own;
-    const dop_nest_placement pl = placement_of(o);
+    const dop_nest_placement pl = place_coop(o);
     dop_nest_open(o->n, dop_variant_of(o->gen->choice->variant)->name, &pl, o->gen->e.g->arena, o->gen->e.diag);
     DOP_LIBRARY(o->gen, o->n, "matmul_coop.glsl", {"BM", tile->bm}, {"BN", tile->bn}, {"BK", tile->bk},
                 {"WM", tile->tm}, {"WN", tile->tn}, {"FJ", o->side}, {"WORDS", bytes / 16},
@@ -538,7 +538,7 @@ dop_coop_emit(dop_gen *gen, const dop_coop_form *form)
                   .fn = tile->tn / dop_matrix_n(e->target->matrix),
                   .deep = direct ? 2 : 1};
     o.side = direct ? o.fn : stored_side_by_side(tile, mats, e->target, bytes);
-    open_nest(&o, bytes);
+    open_coop_nest(&o, bytes);
     dop_stmt *declared = dop_nest_hole(&n, "declarations", NULL);
     uint32_t first = 0, makers = 0, *order = dop_arena_alloc(n.arena, p.n * sizeof *order);
     if (!order)
@@ -554,7 +554,7 @@ dop_coop_emit(dop_gen *gen, const dop_coop_form *form)
         part.n_parts = together;
         for (uint32_t k = 0; k < together; k++)
             part.rows += p.part[i + k].rows;
-        emit_part(&part);
+        emit_coop_part(&part);
         const char *call =
             dop_waits_call(gen, i, dop_emit_str(e, "dop_part%u(wg - %uu, %s);", i, first, all ? "0u" : "t0"));
         first += dop_div_up_u32(part.rows, tile->bn);
@@ -592,7 +592,7 @@ dop_coop_emit(dop_gen *gen, const dop_coop_form *form)
 /* True if the part's weights are loaded in whole units: the target lists the type (schedule.coop_units), and every invocation
  * gets equally many units. */
 static bool
-in_units(const dop_gen *gen, const dop_segment *part)
+loads_coop_units(const dop_gen *gen, const dop_segment *part)
 {
     const dop_tile *tile = &gen->choice->tile;
     const uint32_t units = tile->bn * part->n_mats * tile->bk / 32;
@@ -607,13 +607,13 @@ direct_units(const dop_gen *gen, const dop_segment *part)
 }
 
 static dop_status
-emit(dop_gen *gen)
+emit_coop(dop_gen *gen)
 {
     const bool direct = gen->choice->tile.direct;
     gen->book = dop_coop_book_bytes(gen->e.g, gen->e.r, &gen->choice->tile);
     return dop_coop_emit(gen, &(dop_coop_form){.kind = direct ? DOP_COOP_direct : DOP_COOP_tile,
                                                .bytes = dop_coop_tile_bytes,
-                                               .in_units = direct ? direct_units : in_units});
+                                               .in_units = direct ? direct_units : loads_coop_units});
 }
 
 uint32_t
@@ -640,30 +640,30 @@ dop_coop_fits(const dop_site *s)
 }
 
 static dop_refusal
-fits_at(const dop_site *s)
+fits_coop_at(const dop_site *s)
 {
     dop_refusal no = dop_blocks_refuse(s);
     return no.why ? no : dop_coop_fits(s);
 }
 
 static const char *
-avoid_at(const dop_site *s)
+avoid_coop_at(const dop_site *s)
 {
     return dop_blocks_of(s->g, s->r).span < DOP_MATRIX_ROWS ? "fewer than 16 rows of an expert" : NULL;
 }
 
 static const char *
-avoid(const dop_site *s)
+avoid_coop(const dop_site *s)
 {
     return s->g->max_t < DOP_MATRIX_ROWS ? "fewer than 16 tokens" : NULL;
 }
 
 /* The KHR form contains the use of a matrix, so that the driver need not transpose it in registers. */
-#define COOP                                                                                             \
-    .shared = dop_coop_shared, .emit = emit, .matrix_form = DOP_CAP_coop_khr, .settle = dop_coop_settle, \
+#define COOP                                                                                                  \
+    .shared = dop_coop_shared, .emit = emit_coop, .matrix_form = DOP_CAP_coop_khr, .settle = dop_coop_settle, \
     .legal = dop_coop_legal, .fields = DOP_COOP_FIELDS
 
-const dop_descriptor dop_descriptor_matmul_coop = {COOP, .fits = dop_coop_fits, .avoid = avoid,
+const dop_descriptor dop_descriptor_matmul_coop = {COOP, .fits = dop_coop_fits, .avoid = avoid_coop,
                                                    .tile = dop_coop_choose_tile};
-const dop_descriptor dop_descriptor_expert_coop = {COOP, .fits = fits_at, .avoid = avoid_at,
+const dop_descriptor dop_descriptor_expert_coop = {COOP, .fits = fits_coop_at, .avoid = avoid_coop_at,
                                                    .tile = dop_coop_choose_tile_at};

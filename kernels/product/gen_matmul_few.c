@@ -8,7 +8,7 @@
 /* True if the step has more tokens than schedule.small_some (many_tokens: small_many), for which other tile shapes are
  * listed. */
 static bool
-some(const dop_graph *g, const dop_target *t)
+some_tokens(const dop_graph *g, const dop_target *t)
 {
     return g->max_t > t->schedule.small_some;
 }
@@ -21,7 +21,7 @@ many_tokens(const dop_graph *g, const dop_target *t)
 
 /* True if the kernel is matmul_coop_own, in which each subgroup loads its own factors. */
 static bool
-alone(const dop_gen *gen)
+is_own_kernel(const dop_gen *gen)
 {
     return gen->descriptor == &dop_descriptor_matmul_coop_own;
 }
@@ -29,11 +29,11 @@ alone(const dop_gen *gen)
 /* True if the part's weights are loaded in whole units: quantized weights, if every invocation has at least one unit to
  * load. */
 static bool
-in_units(const dop_gen *gen, const dop_segment *part)
+few_loads_units(const dop_gen *gen, const dop_segment *part)
 {
     const dop_graph *g = gen->e.g;
     const dop_tile *tile = &gen->choice->tile;
-    if (!alone(gen) && !many_tokens(g, gen->e.target) && tile->bn * part->n_mats * tile->bk / 32 < tile->wg)
+    if (!is_own_kernel(gen) && !many_tokens(g, gen->e.target) && tile->bn * part->n_mats * tile->bk / 32 < tile->wg)
         return false;
     for (uint32_t m = 0; m < part->n_mats; m++)
         if (dop_type_of(dop_product_type(g, part->mats[m]))->kind == DOP_KIND_QUANT)
@@ -42,16 +42,16 @@ in_units(const dop_gen *gen, const dop_segment *part)
 }
 
 static dop_status
-emit(dop_gen *gen)
+emit_coop_few(dop_gen *gen)
 {
-    return dop_coop_emit(gen,
-                         &(dop_coop_form){.kind = DOP_COOP_few, .bytes = dop_coop_tile_bytes, .in_units = in_units});
+    return dop_coop_emit(
+        gen, &(dop_coop_form){.kind = DOP_COOP_few, .bytes = dop_coop_tile_bytes, .in_units = few_loads_units});
 }
 
 /* Returns the first shape of a list of schedule.small_tiles. Lists begin with the widest shape: every workgroup loads a tile
  * of activations, so fewer, wider workgroups load less, as long as every multiprocessor has one. */
 static const dop_few_shape *
-first_of(const dop_target *t, dop_few_list list)
+first_listed_shape(const dop_target *t, dop_few_list list)
 {
     const dop_few_shape *x = t->schedule.small_tiles;
     while (x->list != list)
@@ -132,7 +132,8 @@ quantized(const dop_site *s)
 static bool
 choose_from(const dop_site *s, dop_few_list list, uint32_t most, bool any, dop_tile *tile)
 {
-    const dop_few_shape *x = first_of(s->t, list), *end = s->t->schedule.small_tiles + s->t->schedule.n_small_tiles;
+    const dop_few_shape *x = first_listed_shape(s->t, list),
+                        *end = s->t->schedule.small_tiles + s->t->schedule.n_small_tiles;
     for (uint32_t i = 0; i < most && x < end && x->list == list; i++, x++)
         if (few_tile(s, x, any && (x + 1 == end || x[1].list != list), tile))
             return true;
@@ -143,7 +144,7 @@ choose_from(const dop_site *s, dop_few_list list, uint32_t most, bool any, dop_t
 static bool
 enough_rows(const dop_site *s, uint32_t busy)
 {
-    return dop_products_of(s).rows / first_of(s->t, DOP_FEW_FLOATS)->rows * 100 >= s->t->cores * busy;
+    return dop_products_of(s).rows / first_listed_shape(s->t, DOP_FEW_FLOATS)->rows * 100 >= s->t->cores * busy;
 }
 
 /* Chooses a tile for more than 16 tokens, if there are enough rows. Up to 32 tokens, two workgroups of float weights share a
@@ -154,22 +155,22 @@ wide_tile(const dop_site *s, dop_tile *tile)
 {
     const bool blocks = quantized(s);
     const dop_schedule_numbers *in = &s->t->schedule;
-    const dop_few_shape *one = first_of(s->t, DOP_FEW_ONE_WIDE);
+    const dop_few_shape *one = first_listed_shape(s->t, DOP_FEW_ONE_WIDE);
     const dop_products p = dop_products_of(s);
     if (!many_tokens(s->g, s->t)) {
-        const dop_few_shape *x = first_of(s->t, blocks ? DOP_FEW_BLOCKS_SOME : DOP_FEW_SOME_WIDE);
-        return some(s->g, s->t) &&
+        const dop_few_shape *x = first_listed_shape(s->t, blocks ? DOP_FEW_BLOCKS_SOME : DOP_FEW_SOME_WIDE);
+        return some_tokens(s->g, s->t) &&
                p.rows / x->rows * 100 >= s->t->cores * (blocks ? in->small_busy : in->small_busy_wide) &&
                few_tile(s, x, true, tile);
     }
     if (p.most == 1 && p.rows / one->rows * 100 >= s->t->cores * in->small_busy && few_tile(s, one, true, tile))
         return true;
     return enough_rows(s, blocks ? in->small_busy_blocks : in->small_busy_wide) &&
-           few_tile(s, first_of(s->t, blocks ? DOP_FEW_BLOCKS_WIDE : DOP_FEW_FLOATS_WIDE), true, tile);
+           few_tile(s, first_listed_shape(s->t, blocks ? DOP_FEW_BLOCKS_WIDE : DOP_FEW_FLOATS_WIDE), true, tile);
 }
 
 static void
-choose_tile(const dop_site *s, dop_tile *tile)
+choose_coop_few_tile(const dop_site *s, dop_tile *tile)
 {
     const bool many = many_tokens(s->g, s->t), deep = dop_products_of(s).k >= s->t->schedule.small_deep;
     bool done;
@@ -181,8 +182,8 @@ choose_tile(const dop_site *s, dop_tile *tile)
     else if (many)
         done = choose_from(s, DOP_FEW_FLOATS_MANY, UINT32_MAX, true, tile);
     else
-        done = some(s->g, s->t) ? choose_from(s, DOP_FEW_FLOATS_SOME, UINT32_MAX, false, tile)
-                                : choose_from(s, DOP_FEW_FLOATS, UINT32_MAX, false, tile);
+        done = some_tokens(s->g, s->t) ? choose_from(s, DOP_FEW_FLOATS_SOME, UINT32_MAX, false, tile)
+                                       : choose_from(s, DOP_FEW_FLOATS, UINT32_MAX, false, tile);
     if (!done)
         narrow_tile(s, tile);
 }
@@ -191,7 +192,7 @@ choose_tile(const dop_site *s, dop_tile *tile)
 enum { MOST_FEW = 64 };
 
 static dop_refusal
-fits(const dop_site *s)
+fits_coop_few(const dop_site *s)
 {
     const dop_refusal no = dop_coop_fits(s);
     if (no.why)
@@ -199,7 +200,7 @@ fits(const dop_site *s)
     dop_tile tile = {.wg = 0};
     if (s->g->max_t > MOST_FEW)
         return (dop_refusal){"more than 64 tokens", NULL};
-    choose_tile(s, &tile);
+    choose_coop_few_tile(s, &tile);
     const uint32_t mats = dop_products_of(s).most;
     if (!dop_coop_fits_shared(s, &tile, mats))
         return (dop_refusal){"a tile does not fit shared memory", NULL};
@@ -209,7 +210,7 @@ fits(const dop_site *s)
 }
 
 static const char *
-avoid(const dop_site *s)
+avoid_coop_few(const dop_site *s)
 {
     dop_tile tile = {.wg = 0};
     /* If there are enough tiles, float weights do not justify a tile whose subgroups hold all tokens. */
@@ -233,7 +234,7 @@ check_tokens(dop_check *c, uint32_t teams, uint32_t ahead)
 }
 
 static void
-legal(dop_check *c)
+legal_coop_few(dop_check *c)
 {
     if (dop_check_range(c, DOP_TILE_NO_unroll, 1, DOP_MOST_PIECES))
         check_tokens(c, c->tile->ds, c->tile->unroll);
@@ -241,12 +242,12 @@ legal(dop_check *c)
 
 const dop_descriptor dop_descriptor_matmul_coop_few = {
     .fields = DOP_COOP_FIELDS | DOP_FIELD(ds) | DOP_FIELD(unroll),
-    .legal = legal,
-    .fits = fits,
-    .avoid = avoid,
-    .tile = choose_tile,
+    .legal = legal_coop_few,
+    .fits = fits_coop_few,
+    .avoid = avoid_coop_few,
+    .tile = choose_coop_few_tile,
     .shared = dop_coop_shared,
-    .emit = emit,
+    .emit = emit_coop_few,
     .matrix_form = DOP_CAP_coop_khr,
 };
 
@@ -266,7 +267,7 @@ own_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t)
 static dop_status
 emit_own(dop_gen *gen)
 {
-    return dop_coop_emit(gen, &(dop_coop_form){.kind = DOP_COOP_own, .bytes = own_bytes, .in_units = in_units});
+    return dop_coop_emit(gen, &(dop_coop_form){.kind = DOP_COOP_own, .bytes = own_bytes, .in_units = few_loads_units});
 }
 
 static uint32_t
@@ -289,7 +290,7 @@ own_tile(const dop_site *s, dop_tile *tile)
     tile->bn = tile->tn = rows / p.most > n ? rows / p.most : n;
     const bool two = tiles * 100 >= s->t->cores * s->t->schedule.small_busy_own;
     const uint32_t depth = s->t->schedule.small_own_depth;
-    tile->ds = many_tokens(s->g, s->t) ? depth : depth * 2 / ((some(s->g, s->t) ? 2u : 1u) * (two ? 2u : 1u));
+    tile->ds = many_tokens(s->g, s->t) ? depth : depth * 2 / ((some_tokens(s->g, s->t) ? 2u : 1u) * (two ? 2u : 1u));
     tile->bk = DEEP * tile->ds;
     tile->wg = tile->ds * s->t->subgroup;
     tile->unroll = 1;

@@ -26,14 +26,14 @@ weight_type(const dop_rows_gen *s, dop_node_id matmul)
 
 /* Returns the depth in values per iteration of a part's loop. */
 static uint32_t
-unit_of(const dop_rows_gen *s, const dop_segment *part)
+rows_loop_unit(const dop_rows_gen *s, const dop_segment *part)
 {
     uint32_t unit = dop_part_unit(s->gen->e.g, part), least = s->gen->choice->tile.bk;
     return unit > least ? unit : least;
 }
 
 static dop_rowprog
-program_of(dop_rows_gen *s)
+rows_row_program(dop_rows_gen *s)
 {
     return (dop_rowprog){.nodes = s->p.prog,
                          .n_nodes = s->p.n_prog,
@@ -68,11 +68,11 @@ typedef struct prologue {
 
 /* Declares shared memory for activations (dop_x) and statistics (dop_st). */
 static dop_status
-declare_rows(dop_rows_gen *s, prologue *o, dop_buf *decls)
+declare_staged_rows(dop_rows_gen *s, prologue *o, dop_buf *decls)
 {
     dop_emit *e = &s->gen->e;
     const dop_parts *p = &s->p;
-    *o = (prologue){.prog = program_of(s), .direct = true};
+    *o = (prologue){.prog = rows_row_program(s), .direct = true};
     o->prog.padded = s->k_pad;
     if (p->experts && s->staged && !s->blocks.n)
         dop_expert_program(s->gen, p, s->k_pad, &s->nest, &o->prog, decls, &o->each);
@@ -210,7 +210,7 @@ static void
 emit_load(dop_rows_gen *s, const dop_segment *part, dop_buf *load)
 {
     const char *in = "                ";
-    uint32_t fours = unit_of(s, part) / 4;
+    uint32_t fours = rows_loop_unit(s, part) / 4;
     const uint32_t before = part->act * s->tb * s->k_pad / (s->ints ? 32 : 4); /* offset of this activation */
     const char *behind = before ? dop_emit_str(&s->gen->e, " + %uu", before) : "";
     if (s->ints) {
@@ -226,7 +226,7 @@ emit_load(dop_rows_gen *s, const dop_segment *part, dop_buf *load)
     e->viewing = !s->staged;
     dop_buf_printf(load, "            vec4 x[TB][%u];\n", fours);
     if (!s->staged)
-        dop_buf_printf(load, "            uint c = v * %uu + %s * 4u;\n", unit_of(s, part), lane);
+        dop_buf_printf(load, "            uint c = v * %uu + %s * 4u;\n", rows_loop_unit(s, part), lane);
     if (vector) { /* loaded once for all tokens */
         dop_emit_scope(e, load, "            ");
         dop_emit_bind(e, vector, dop_emit_value(e, vector, (dop_index){"0u", "c"}, 4), false, NULL);
@@ -271,7 +271,7 @@ unit_index(dop_rows_gen *s, const dop_segment *part, uint32_t m, uint32_t k)
 {
     dop_emit *e = &s->gen->e;
     const dop_weight_type *wt = weight_type(s, part->mats[m]);
-    uint32_t steps = unit_of(s, part) / wt->unit;
+    uint32_t steps = rows_loop_unit(s, part) / wt->unit;
     uint32_t per_row = dop_row_values(e->g, dop_node_at(e->g, part->mats[m])->src[1]) / wt->unit;
     /* gl_WorkGroupID.z is zero, which the driver does not know. Otherwise it would compute equal offsets of two matrices
      * once, as a vector, and every lane would load them from memory. */
@@ -307,14 +307,14 @@ load_ahead(dop_rows_gen *s, const dop_segment *part)
 
 /* Multiplies row r of every matrix by the activations of step v. */
 static void
-multiply(dop_rows_gen *s, const dop_segment *part)
+multiply_weight_row(dop_rows_gen *s, const dop_segment *part)
 {
     dop_emit *e = &s->gen->e;
     dop_nest *n = &s->nest;
     for (uint32_t m = 0; m < part->n_mats; m++) {
         const dop_weight_type *wt = weight_type(s, part->mats[m]);
         const char *name = dop_type_of(wt->type)->name;
-        const uint32_t steps = unit_of(s, part) / wt->unit, fours = wt->unit / 4;
+        const uint32_t steps = rows_loop_unit(s, part) / wt->unit, fours = wt->unit / 4;
         dop_emit_weight(e, dop_node_at(e->g, part->mats[m])->src[1]);
         for (uint32_t k = 0; k < steps; k++) {
             const char *q = dop_nest_text(n, "q%u_%u", m, k), *x = "x[j]";
@@ -338,7 +338,7 @@ multiply(dop_rows_gen *s, const dop_segment *part)
 
 /* True if two parts can form a group that shares its code. */
 static bool
-alike(const dop_rows_gen *s, const dop_segment *a, const dop_segment *b)
+can_share_code(const dop_rows_gen *s, const dop_segment *a, const dop_segment *b)
 {
     if (a->n_mats != b->n_mats || a->argmax || b->argmax || a->act != b->act)
         return false;
@@ -363,7 +363,7 @@ slots_of(const dop_rows_gen *s)
 
 /* Returns the expression of matrix w; with experts, of the matrix of the block's or slot's expert. */
 static const char *
-matrix_of(dop_rows_gen *s, dop_node_id w)
+find_rows_matrix(dop_rows_gen *s, dop_node_id w)
 {
     if (s->blocks.n)
         return dop_emit_str(&s->gen->e, "dop_same(%s)", dop_emit_matrix(&s->gen->e, w, "dop_matrix"));
@@ -381,7 +381,7 @@ begin_last_round(dop_rows_gen *s, dop_node_id w)
     dop_nest *n = &s->nest;
     const dop_parts *p = &s->p;
     const dop_node_id other = dop_node_at(e->g, p->beside)->src[1];
-    const uint32_t unit = dop_weight_type_of(dop_node_at(e->g, w)->type)->unit, step = unit_of(s, &p->part[0]);
+    const uint32_t unit = dop_weight_type_of(dop_node_at(e->g, w)->type)->unit, step = rows_loop_unit(s, &p->part[0]);
     const char *slot = dop_emit_str(e, "min(dop_slot, %uu)", s->summed - 1);
     dop_nest_let(n, "bool", "more", "dop_slot == %uu", s->summed);
     dop_nest_let(n, "uint", "units", "more ? %uu : %uu", dop_div_up_u32(p->k2, step), dop_div_up_u32(p->k, step));
@@ -401,7 +401,7 @@ begin_last_round(dop_rows_gen *s, dop_node_id w)
 /* Computes the sums of a block: a loop over steps of the depth. With several rounds it is inside a loop over rounds, in which
  * each slot and the second product has its own matrix. */
 static void
-sum_up(dop_rows_gen *s, const dop_segment *part)
+sum_block(dop_rows_gen *s, const dop_segment *part)
 {
     dop_nest *n = &s->nest;
     const bool rounds = s->p.sum || s->p.beside;
@@ -416,15 +416,16 @@ sum_up(dop_rows_gen *s, const dop_segment *part)
         if (s->p.beside)
             begin_last_round(s, w);
         else
-            dop_nest_set(n, dop_nest_text(n, "w%u", m), "%s", matrix_of(s, w));
+            dop_nest_set(n, dop_nest_text(n, "w%u", m), "%s", find_rows_matrix(s, w));
     }
     dop_nest_rolled(n, "v", "0u",
-                    s->p.beside ? "units" : dop_nest_text(n, "%uu", dop_div_up_u32(s->p.k, unit_of(s, part))), NULL);
+                    s->p.beside ? "units" : dop_nest_text(n, "%uu", dop_div_up_u32(s->p.k, rows_loop_unit(s, part))),
+                    NULL);
     load_ahead(s, part);
     emit_load(s, part, &load);
     dop_nest_hole(n, "x", dop_gen_keep(s->gen, &load));
     dop_nest_unrolled(n, "r", s->rows);
-    multiply(s, part);
+    multiply_weight_row(s, part);
     dop_nest_ends(n, 2);
     if (rounds)
         dop_nest_end(n);
@@ -432,7 +433,7 @@ sum_up(dop_rows_gen *s, const dop_segment *part)
 
 /* Declares a variable for the first part, and assigns it for later parts. */
 static void
-introduce(dop_nest *n, uint32_t index, const char *type, const char *name, const char *value)
+declare_or_set(dop_nest *n, uint32_t index, const char *type, const char *name, const char *value)
 {
     if (index)
         dop_nest_set(n, name, "%s", value);
@@ -448,19 +449,19 @@ select_part(dop_rows_gen *s, const dop_segment *part, uint32_t index, uint32_t n
     dop_nest *n = &s->nest;
     if (index)
         dop_nest_if(n, "%s >= %uu", s->block, base);
-    introduce(n, index, "uint", "base", dop_nest_text(n, "%uu", base));
-    introduce(n, index, "uint", "rows", dop_nest_text(n, "%uu", part->rows));
+    declare_or_set(n, index, "uint", "base", dop_nest_text(n, "%uu", base));
+    declare_or_set(n, index, "uint", "rows", dop_nest_text(n, "%uu", part->rows));
     if (index || s->p.n > 1)
-        introduce(n, index, "uint", "part", dop_nest_text(n, "%uu", index));
+        declare_or_set(n, index, "uint", "part", dop_nest_text(n, "%uu", index));
     if (s->p.experts && !s->blocks.n && !s->p.sum) {
         dop_nest_set(n, "dop_slot", "(%s - base) / %uu", s->block, blocks_of(s, part));
         dop_nest_add(n, "base", "dop_slot * %uu", blocks_of(s, part));
     }
     for (uint32_t m = 0; m < part->n_mats; m++) {
         const dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
-        introduce(n, index, "DOP_W", dop_nest_text(n, "w%u", m),
-                  s->p.sum ? dop_emit_matrix_arg(e, w) : matrix_of(s, w));
-        introduce(n, index, "uint", dop_nest_text(n, "aux%u", m), dop_emit_weight(e, w));
+        declare_or_set(n, index, "DOP_W", dop_nest_text(n, "w%u", m),
+                       s->p.sum ? dop_emit_matrix_arg(e, w) : find_rows_matrix(s, w));
+        declare_or_set(n, index, "uint", dop_nest_text(n, "aux%u", m), dop_emit_weight(e, w));
     }
     if (index)
         dop_nest_end(n);
@@ -471,7 +472,7 @@ select_part(dop_rows_gen *s, const dop_segment *part, uint32_t index, uint32_t n
 /* Begins the loop over the blocks of a group. A workgroup has a fixed share of adjacent blocks, so that it reads memory in
  * order. With tile.claims, it has the block of its own number, and then blocks that it claims from the group's counter. */
 static void
-begin_blocks(dop_rows_gen *s, uint32_t group, uint32_t blocks)
+begin_block_loop(dop_rows_gen *s, uint32_t group, uint32_t blocks)
 {
     dop_nest *n = &s->nest;
     const bool claims = s->gen->choice->tile.claims && blocks >= s->gen->choice->tile.loops;
@@ -549,7 +550,7 @@ emit_group(dop_rows_gen *s, const dop_segment *const *parts, uint32_t n_parts, u
     if (argmax)
         begin_ranges(s, parts[0], ranges);
     else
-        begin_blocks(s, group, blocks);
+        begin_block_loop(s, group, blocks);
     for (uint32_t i = 0, base = 0; i < n_parts; i++) {
         select_part(s, parts[i], i, n_parts, base);
         base += blocks_of(s, parts[i]) * slots_of(s);
@@ -561,7 +562,7 @@ emit_group(dop_rows_gen *s, const dop_segment *const *parts, uint32_t n_parts, u
                  argmax ? dop_nest_text(n, "a * %uu + %s * (ROWS * SG)", span, s->block)
                         : dop_nest_text(n, "(%s - base) * (ROWS * SG)", s->block),
                  s->fours ? "LANE * ROWS" : "LANE");
-    sum_up(s, parts[0]);
+    sum_block(s, parts[0]);
     dop_rows_end(s, parts, n_parts);
     dop_nest_end(n);
     if (argmax)
@@ -601,7 +602,7 @@ emit_tokens(dop_rows_gen *s, dop_buf *decls, dop_buf *out)
 }
 
 static dop_status
-begin(dop_rows_gen *s, dop_gen *gen)
+begin_rows_gen(dop_rows_gen *s, dop_gen *gen)
 {
     const dop_tile *tile = &gen->choice->tile;
     *s = (dop_rows_gen){.gen = gen, .tb = tile->bm, .rows = tile->rows, .sg = tile->wg};
@@ -631,7 +632,7 @@ begin(dop_rows_gen *s, dop_gen *gen)
 /* Returns the placement: weight rows are divided among workgroups, lanes and registers; each lane walks over the whole
  * depth. */
 static dop_nest_placement
-placement_of(const dop_rows_gen *s)
+place_rows(const dop_rows_gen *s)
 {
     dop_nest_placement pl = {.subgroup = s->sg, .sum = DOP_MEET_none};
     pl.at[DOP_PLACE_t][DOP_LEVEL_reg] = s->tb;
@@ -659,7 +660,7 @@ emit_groups(dop_rows_gen *s)
             continue;
         members[n++] = &s->p.part[i];
         for (uint32_t k = i + 1; k < s->p.n; k++)
-            if (!done[k] && alike(s, &s->p.part[i], &s->p.part[k])) {
+            if (!done[k] && can_share_code(s, &s->p.part[i], &s->p.part[k])) {
                 done[k] = true;
                 members[n++] = &s->p.part[k];
             }
@@ -676,11 +677,11 @@ dop_rows_emit(dop_gen *gen)
     dop_keys keys = {0};
     dop_buf decls = {0}, tokens = {0};
     prologue rows;
-    dop_status st = begin(&s, gen);
+    dop_status st = begin_rows_gen(&s, gen);
     if (st != DOP_OK)
         return st;
     dop_nest *n = &s.nest;
-    const dop_nest_placement pl = placement_of(&s);
+    const dop_nest_placement pl = place_rows(&s);
     dop_nest_open(n, dop_variant_of(gen->choice->variant)->name, &pl, e->g->arena, e->diag);
     dop_nest_number(n, "ROWS", s.rows);
     dop_nest_number(n, "TB", s.tb);
@@ -694,7 +695,7 @@ dop_rows_emit(dop_gen *gen)
         dop_buf_printf(&decls, "shared vec4 dop_part[%u];\n", s.sums / 16);
     dop_tail_declare(gen, 1, &decls);
     if (st == DOP_OK)
-        st = declare_rows(&s, &rows, &decls);
+        st = declare_staged_rows(&s, &rows, &decls);
     dop_nest_hole(n, "rows in shared memory", dop_gen_keep(gen, &decls));
     dop_nest_function(n, "main", "");
     dop_nest_hole(n, "tokens", dop_gen_keep(gen, &tokens));
@@ -714,9 +715,9 @@ uint32_t
 dop_rows_shared(dop_gen *gen)
 {
     dop_rows_gen s;
-    if (begin(&s, gen) != DOP_OK)
+    if (begin_rows_gen(&s, gen) != DOP_OK)
         return 0; /* the error is reported at generation */
-    dop_rowprog prog = program_of(&s);
+    dop_rowprog prog = rows_row_program(&s);
     uint32_t row = s.ints     ? dop_int8_bytes(gen, &prog, s.k_pad * s.held + s.p.k2)
                    : s.staged ? (s.tb * s.k_pad * s.held + s.p.k2) * 4
                               : 0;

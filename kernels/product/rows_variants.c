@@ -11,7 +11,7 @@
 #include "kernels/emit/weight_types.h"
 
 static uint64_t
-trips(const dop_site *s, const dop_tile *tile)
+trips_rows(const dop_site *s, const dop_tile *tile)
 {
     const dop_analysis *a = s->r->info;
     const dop_blocks blocks = dop_blocks_of(s->g, s->r);
@@ -50,7 +50,7 @@ trips(const dop_site *s, const dop_tile *tile)
 /* Chooses the tile. A workgroup is one subgroup, and a block of rows by tokens is as large as the bound on unrolled code
  * allows. */
 static void
-choose_tile(const dop_site *s, bool gemv, dop_tile *tile)
+choose_rows_tile(const dop_site *s, bool gemv, dop_tile *tile)
 {
     const dop_graph *g = s->g;
     const dop_target *t = s->t;
@@ -78,31 +78,31 @@ choose_tile(const dop_site *s, bool gemv, dop_tile *tile)
     uint64_t loops = (products * tile->bm) >> 18, most = t->cores * 8 / tiles;
     loops = loops > most ? most : loops;
     tile->loops = loops < t->cores ? t->cores : dop_pow2_floor((uint32_t)loops);
-    while (t->loop_trips && trips(s, tile) > t->loop_trips && tile->loops < p.rows)
+    while (t->loop_trips && trips_rows(s, tile) > t->loop_trips && tile->loops < p.rows)
         tile->loops *= 2;
     /* Threads start at different times, or are preempted, so equal shares do not end at the same time. Ranges of an arg-max
      * remain fixed shares, which were faster: late threads matter little for a large matrix. */
     if (t->cpu && t->merges && gemv && !s->r->info->tail.id && s->r->info->product.n_parts <= DOP_COUNTS_MOST) {
         tile->claims = true;
-        tile->claims = !t->loop_trips || trips(s, tile) <= t->loop_trips;
+        tile->claims = !t->loop_trips || trips_rows(s, tile) <= t->loop_trips;
     }
 }
 
 static void
 tile_of_one(const dop_site *s, dop_tile *tile)
 {
-    choose_tile(s, true, tile);
+    choose_rows_tile(s, true, tile);
 }
 
 static void
 tile_of_several(const dop_site *s, dop_tile *tile)
 {
-    choose_tile(s, false, tile);
+    choose_rows_tile(s, false, tile);
 }
 
 /* Refuses subgroups below eight lanes: eight lanes with four values each make a unit. */
 static dop_refusal
-fits(const dop_site *s)
+fits_rows(const dop_site *s)
 {
     if (s->t->subgroup < 8)
         return (dop_refusal){"subgroups are smaller than 8", NULL};
@@ -111,9 +111,9 @@ fits(const dop_site *s)
 }
 
 static dop_refusal
-fits_ints(const dop_site *s)
+fits_rows_ints(const dop_site *s)
 {
-    dop_refusal no = fits(s);
+    dop_refusal no = fits_rows(s);
     return no.why ? no : dop_int8_refuses(s);
 }
 
@@ -138,7 +138,7 @@ fits_experts(const dop_site *s)
         return (dop_refusal){"a statistic is summed up beside the products", NULL};
     if (!a->experts.sum && dop_node_at(s->g, a->product.act)->shape.rank == 3)
         return (dop_refusal){"each slot has a row of its own", NULL};
-    return fits(s);
+    return fits_rows(s);
 }
 
 static dop_refusal
@@ -147,7 +147,7 @@ fits_blocks(const dop_site *s)
     dop_refusal no = dop_blocks_refuse(s);
     if (s->r->info->product.n_stats > 0)
         return (dop_refusal){"a statistic is summed up beside the products", NULL};
-    return no.why ? no : fits(s);
+    return no.why ? no : fits_rows(s);
 }
 
 /* Checks the tile: the lanes of the one subgroup exchange four activation values each. Rows of matrices, tokens and the
@@ -184,24 +184,24 @@ legal_several(dop_check *c)
 
 /* Clears `claims` if the loop trip count would exceed the target's limit, because one workgroup may claim all blocks. */
 static void
-settle(const dop_site *s, dop_tile *tile)
+settle_rows_tile(const dop_site *s, dop_tile *tile)
 {
     if (tile->rows && tile->loops) /* otherwise the tile is illegal */
-        tile->claims = tile->claims && (!s->t->loop_trips || trips(s, tile) <= s->t->loop_trips);
+        tile->claims = tile->claims && (!s->t->loop_trips || trips_rows(s, tile) <= s->t->loop_trips);
 }
 
 /* Descriptor fields of all variants, of those for one row, and of those for several. */
-#define ROWS .shared = dop_rows_shared, .emit = dop_rows_emit, .trips = trips, .ahead = true, .texels = true
-#define ONE                                                    \
-    .tile = tile_of_one, .legal = legal_one, .settle = settle, \
+#define ROWS .shared = dop_rows_shared, .emit = dop_rows_emit, .trips = trips_rows, .ahead = true, .texels = true
+#define ONE                                                              \
+    .tile = tile_of_one, .legal = legal_one, .settle = settle_rows_tile, \
     .fields = DOP_FIELD(rows) | DOP_FIELD(loops) | DOP_FIELD(bk), ROWS
 #define SEVERAL                                                           \
     .tile = tile_of_several, .avoid = avoid_gpus, .legal = legal_several, \
     .fields = DOP_FIELD(rows) | DOP_FIELD(loops) | DOP_FIELD(bm) | DOP_FIELD(bk), ROWS
 
-const dop_descriptor dop_descriptor_gemv_rows = {ONE, .fits = fits, .avoid = avoid_gpus, .tunes = DOP_FIELD(rows)};
-const dop_descriptor dop_descriptor_gemv_rows_i8 = {ONE, .fits = fits_ints, .avoid = avoid_ints_and_gpus,
+const dop_descriptor dop_descriptor_gemv_rows = {ONE, .fits = fits_rows, .avoid = avoid_gpus, .tunes = DOP_FIELD(rows)};
+const dop_descriptor dop_descriptor_gemv_rows_i8 = {ONE, .fits = fits_rows_ints, .avoid = avoid_ints_and_gpus,
                                                     .tunes = DOP_FIELD(rows), .ints = true};
-const dop_descriptor dop_descriptor_matmul_rows = {SEVERAL, .fits = fits};
+const dop_descriptor dop_descriptor_matmul_rows = {SEVERAL, .fits = fits_rows};
 const dop_descriptor dop_descriptor_expert_rows = {ONE, .fits = fits_experts, .avoid = avoid_gpus};
 const dop_descriptor dop_descriptor_expert_block_rows = {SEVERAL, .fits = fits_blocks};

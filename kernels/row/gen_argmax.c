@@ -15,7 +15,7 @@
 /* Emits the maximum over the columns [first, end) and, with `each`, the second largest value. The kernel that picks considers
  * only columns allowed by the row's mask. */
 static void
-scan_row(dop_gen *gen, dop_node_id x, const char *first, const char *end, bool picks, bool each, dop_buf *scan)
+scan_logits(dop_gen *gen, dop_node_id x, const char *first, const char *end, bool picks, bool each, dop_buf *scan)
 {
     dop_emit *e = &gen->e;
     bool tokens = dop_node_per_token(e->g, x) && e->g->max_t > 1;
@@ -39,7 +39,7 @@ scan_row(dop_gen *gen, dop_node_id x, const char *first, const char *end, bool p
 /* Returns the number of workgroups that share a row in a multi-row step, at 16 columns per invocation. Limited by the number
  * of multiprocessors, and by the workgroup size, because one invocation merges each result. */
 static uint32_t
-sharing(const dop_gen *gen, uint32_t cols)
+count_row_sharers(const dop_gen *gen, uint32_t cols)
 {
     const dop_emit *e = &gen->e;
     const dop_target *t = e->target;
@@ -82,7 +82,7 @@ scan_fours(dop_gen *gen, dop_node_id x, uint32_t cols, uint32_t shares, dop_buf 
 
 /* Emits the merge: workgroups that share a row store their results, and the last one to finish reduces them. */
 static void
-meet(dop_gen *gen, uint32_t shares, dop_buf *found)
+merge_row_shares(dop_gen *gen, uint32_t shares, dop_buf *found)
 {
     dop_emit *e = &gen->e;
     const char *memory = dop_emit_sums(e, (uint64_t)e->g->max_t * shares * 16), *counts = dop_emit_counts(e);
@@ -113,7 +113,7 @@ masks_at(const dop_graph *g)
 /* Returns the index, in the step record, of the parity that selects the current copy of replace states for the row's
  * sequence. */
 static const char *
-parity_of(const dop_graph *g)
+row_parity_index(const dop_graph *g)
 {
     return g->max_q == 1 ? "0" : "row.sequence";
 }
@@ -138,7 +138,7 @@ find_mask(dop_emit *e, bool each, uint32_t cols, dop_buf *scan)
                    "    uint mask = %uu + row.sequence * %uu;\n",
                    DOP_ROW_MASKED, masks_at(g), dop_div_up_u32(cols, 32));
     if (!each && dop_graph_replaces(g))
-        dop_buf_printf(scan, "    uint parity = %s.parity[%s];\n", s, parity_of(g));
+        dop_buf_printf(scan, "    uint parity = %s.parity[%s];\n", s, row_parity_index(g));
 }
 
 /* Emits sampling: the function that reads any column of the row, and the call for rows that request it. */
@@ -196,7 +196,7 @@ store_pick(dop_emit *e, dop_buf *store)
                    s, DOP_STEP_RING, s, s, g->stays ? "" : " + 1u", s);
     /* All rows of the step belong to one sequence and are complete, so the states it wrote become current. */
     if (dop_graph_replaces(g))
-        dop_buf_printf(store, "        %s.parity[%s] = (parity + 1u) %% %uu;\n", s, parity_of(g), g->copies);
+        dop_buf_printf(store, "        %s.parity[%s] = (parity + 1u) %% %uu;\n", s, row_parity_index(g), g->copies);
 }
 
 /* Stores the picks of a multi-row step for the host. A row may request that the device continues with its pick. */
@@ -232,7 +232,7 @@ draws(const dop_target *t, dop_op op)
 }
 
 static dop_status
-emit(dop_gen *gen)
+emit_argmax(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
@@ -263,22 +263,22 @@ emit(dop_gen *gen)
                        "    best = -3.4e38;\n"
                        "    at = 0xffffffffu;\n",
                        cols / 2, a, a);
-        scan_row(gen, x, "0u", dop_emit_str(e, "%uu", dop_node_cols(g, x)), true, false, scan);
+        scan_logits(gen, x, "0u", dop_emit_str(e, "%uu", dop_node_cols(g, x)), true, false, scan);
         dop_buf_puts(scan, "    }\n");
     } else if (n->op == DOP_OP_argmax_part) {
         uint32_t parts = (uint32_t)dop_node_i(g, id, DOP_A_parts), chunk = dop_div_up_u32(cols, parts);
         gen->grid[0] = parts;
-        scan_row(gen, n->src[0], dop_emit_str(e, "part * %uu", chunk),
-                 dop_emit_str(e, "min((part + 1u) * %uu, %uu)", chunk, cols), false, false, scan);
+        scan_logits(gen, n->src[0], dop_emit_str(e, "part * %uu", chunk),
+                    dop_emit_str(e, "min((part + 1u) * %uu, %uu)", chunk, cols), false, false, scan);
     } else {
         find_mask(e, each, cols, scan);
-        const uint32_t shares = sharing(gen, cols);
+        const uint32_t shares = count_row_sharers(gen, cols);
         if (each && cols % 4 == 0 && dop_emit_wide(e, n->src[0])) {
             scan_fours(gen, n->src[0], cols, shares, scan);
             if (shares > 1)
-                meet(gen, shares, found);
+                merge_row_shares(gen, shares, found);
         } else {
-            scan_row(gen, n->src[0], "0u", dop_emit_str(e, "%uu", cols), true, each, scan);
+            scan_logits(gen, n->src[0], "0u", dop_emit_str(e, "%uu", cols), true, each, scan);
         }
     }
     if (n->op == DOP_OP_argmax_part) {
@@ -310,7 +310,7 @@ shared_each(const dop_graph *g, const dop_target *t, dop_node_id id)
 }
 
 static uint32_t
-shared_bytes(dop_gen *gen)
+argmax_shared_bytes(dop_gen *gen)
 {
     const dop_emit *e = &gen->e;
     return gen->choice->tile.wg * shared_each(e->g, e->target, e->r->outs[e->r->n_outs - 1]);
@@ -318,7 +318,7 @@ shared_bytes(dop_gen *gen)
 
 /* Chooses the largest workgroup that the target allows, because one workgroup processes a whole row of logits. */
 static void
-choose_tile(const dop_site *s, dop_tile *tile)
+choose_argmax_tile(const dop_site *s, dop_tile *tile)
 {
     dop_node_id id = s->r->outs[s->r->n_outs - 1];
     bool row = picks_each(s->g, id) || dop_node_at(s->g, id)->op == DOP_OP_argmax_merge;
@@ -330,9 +330,9 @@ choose_tile(const dop_site *s, dop_tile *tile)
 }
 
 const dop_descriptor dop_descriptor_argmax = {
-    .tile = choose_tile,
-    .shared = shared_bytes,
-    .emit = emit,
+    .tile = choose_argmax_tile,
+    .shared = argmax_shared_bytes,
+    .emit = emit_argmax,
     .trips = dop_trips_argmax,
 };
 

@@ -52,7 +52,7 @@ declare_blocks(const dop_blocks *b, dop_buf *decls)
 
 /* Emits code that sets dop_pair and dop_matrix for tile number `tile`, and returns if the tile has no pairs. */
 static void
-begin_blocks(dop_gen *gen, const dop_blocks *b, const char *tile, dop_buf *out)
+begin_block_tiles(dop_gen *gen, const dop_blocks *b, const char *tile, dop_buf *out)
 {
     if (!b->id) {
         const uint32_t each = b->n / b->slots; /* blocks per slot */
@@ -98,7 +98,7 @@ dop_tiles_begin(dop_gen *gen, const char *tile, const char *tokens, dop_buf *dec
         return dop_div_up_u32(gen->e.g->max_t, bm);
     }
     declare_blocks(&b, decls);
-    begin_blocks(gen, &b, tile, out);
+    begin_block_tiles(gen, &b, tile, out);
     return b.n * (b.span / bm);
 }
 
@@ -116,7 +116,7 @@ dop_blocks_column(dop_gen *gen, const dop_blocks *b, const char *pair, uint32_t 
 
 /* Emits a function that reads four expert ids: from the row table if they are an input, otherwise from memory. */
 static void
-read_ids(dop_gen *gen, dop_node_id ids, uint32_t experts, dop_buf *out)
+emit_read_ids(dop_gen *gen, dop_node_id ids, uint32_t experts, dop_buf *out)
 {
     dop_emit *e = &gen->e;
     dop_node_id base = dop_node_base(e->g, ids, NULL);
@@ -136,7 +136,7 @@ read_ids(dop_gen *gen, dop_node_id ids, uint32_t experts, dop_buf *out)
 /* Returns the number of slices of the ids; each invocation counts one slice. Limited by half of the shared memory for the
  * counts, and to 64, because the counts of all slices must be summed. */
 static uint32_t
-slices(const dop_gen *gen, uint32_t experts)
+count_id_slices(const dop_gen *gen, uint32_t experts)
 {
     const uint32_t fit = gen->e.target->shared_bytes / 8 / experts,
                    most = gen->choice->tile.wg < 64 ? gen->choice->tile.wg : 64;
@@ -144,7 +144,7 @@ slices(const dop_gen *gen, uint32_t experts)
 }
 
 static dop_status
-emit(dop_gen *gen)
+emit_group_rows(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
@@ -154,32 +154,32 @@ emit(dop_gen *gen)
     dop_node_id ids = dop_node_at(g, id)->src[0];
     dop_keys keys = {0};
     dop_buf *read = dop_keys_text(gen, &keys, "IDS");
-    read_ids(gen, ids, experts, read);
+    emit_read_ids(gen, ids, experts, read);
     DOP_NUMBERS(gen, &keys, &gen->main, {"EXPERTS", experts}, {"SPAN", s->dim[1].mul - 1}, {"BLOCKS", s->dim[0].mul},
-                {"SLICES", slices(gen, experts)}, {"SLOTS", dop_node_cols(g, ids)});
+                {"SLICES", count_id_slices(gen, experts)}, {"SLOTS", dop_node_cols(g, ids)});
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     dop_keys_set(&keys, "OUT", dop_emit_arg(e, id, true));
     return dop_template_fill(gen, "group.glsl", &keys, &gen->main);
 }
 
 static uint32_t
-shared_bytes(dop_gen *gen)
+group_shared_bytes(dop_gen *gen)
 {
     const uint32_t experts = (uint32_t)dop_node_i(gen->e.g, gen->e.r->info->root, DOP_A_experts);
-    return (slices(gen, experts) + 2) * experts * 4;
+    return (count_id_slices(gen, experts) + 2) * experts * 4;
 }
 
 /* Chooses one workgroup, as large as the target allows. */
 static void
-choose_tile(const dop_site *s, dop_tile *tile)
+choose_group_tile(const dop_site *s, dop_tile *tile)
 {
     tile->wg = s->t->cpu ? 64 : s->t->max_workgroup < 1024 ? s->t->max_workgroup : 1024;
 }
 
 const dop_descriptor dop_descriptor_group_rows = {
     .any_wg = true,
-    .tile = choose_tile,
-    .shared = shared_bytes,
-    .emit = emit,
+    .tile = choose_group_tile,
+    .shared = group_shared_bytes,
+    .emit = emit_group_rows,
     .trips = dop_trips_group,
 };

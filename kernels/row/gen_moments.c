@@ -29,7 +29,7 @@ put_reader(dop_gen *gen, dop_node_id x, const char *name, uint32_t width, dop_bu
 /* Computes the tile. A workgroup gets enough adjacent groups for full memory transactions, so that no other workgroup reads
  * the same cache lines. */
 static moments_tile
-tile_of(const dop_site *s, uint32_t wg)
+divide_moments(const dop_site *s, uint32_t wg)
 {
     const dop_node *n = dop_node_at(s->g, s->r->info->root);
     const dop_node_id x = n->src[0];
@@ -47,7 +47,7 @@ tile_of(const dop_site *s, uint32_t wg)
 
 /* Emits the tree reduction of the invocations' sums over the rows. */
 static void
-meet(dop_nest *n, uint32_t memory, const moments_tile *tile)
+reduce_moments(dop_nest *n, uint32_t memory, const moments_tile *tile)
 {
     dop_nest_store(n, memory, "dop_sums[gl_LocalInvocationIndex]", "sums");
     dop_nest_for(n, "apart", "1u", dop_nest_text(n, "%uu", tile->rows), "apart");
@@ -59,14 +59,14 @@ meet(dop_nest *n, uint32_t memory, const moments_tile *tile)
 }
 
 static dop_status
-emit(dop_gen *gen)
+emit_moments(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
     const dop_node_id id = e->r->info->root, x = dop_node_at(g, id)->src[0];
     const dop_shape *s = &dop_node_at(g, id)->shape;
     const uint32_t parts = s->dim[0].mul, groups = s->dim[1].mul, wg = gen->choice->tile.wg;
-    const moments_tile tile = tile_of(&(dop_site){.g = g, .r = e->r, .t = e->target}, wg);
+    const moments_tile tile = divide_moments(&(dop_site){.g = g, .r = e->r, .t = e->target}, wg);
     const uint32_t columns = tile.groups * tile.wide / tile.load, each = columns / tile.groups;
     const char *type = tile.load == 4 ? "vec4" : "float";
     dop_nest n;
@@ -102,7 +102,7 @@ emit(dop_gen *gen)
                   "sums += u < end ? vec2(dot(x, %s(1.0)), dot(x, x)) : vec2(0.0);\n",
                   tile.rows, type, tile.groups * tile.wide, tile.load, type);
     dop_nest_ends(&n, 4);
-    meet(&n, memory, &tile);
+    reduce_moments(&n, memory, &tile);
     /* The first invocation of a group adds up the sums of its group's columns. */
     dop_nest_if(&n, "row == 0u && own %% %uu == 0u", each < tile.line ? each : tile.line)->apart = true;
     dop_nest_code(&n,
@@ -122,16 +122,16 @@ emit(dop_gen *gen)
 }
 
 static uint32_t
-shared_bytes(dop_gen *gen)
+moments_shared_bytes(dop_gen *gen)
 {
     return gen->choice->tile.wg * 8;
 }
 
 static uint64_t
-trips(const dop_site *s, const dop_tile *tile)
+trips_moments(const dop_site *s, const dop_tile *tile)
 {
     const dop_node *n = dop_node_at(s->g, s->r->info->root);
-    const moments_tile by = tile_of(s, tile->wg);
+    const moments_tile by = divide_moments(s, tile->wg);
     const uint64_t rows = dop_node_rows(s->g, n->src[0], s->g->max_t), parts = n->shape.dim[0].mul,
                    columns = by.groups * by.wide / by.load;
     return dop_turns((rows + parts - 1) / parts, by.rows) * dop_turns(columns, by.line) + 2 * dop_halvings(tile->wg) +
@@ -140,17 +140,17 @@ trips(const dop_site *s, const dop_tile *tile)
 
 /* Checks that an invocation has columns of only one group. */
 static void
-legal(dop_check *c)
+legal_moments(dop_check *c)
 {
-    const moments_tile by = tile_of(c->s, c->tile->wg);
+    const moments_tile by = divide_moments(c->s, c->tile->wg);
     const uint32_t columns = by.groups * by.wide / by.load;
     dop_check_range(c, DOP_TILE_NO_wg, by.groups > 1 ? columns : 1, c->s->t->max_workgroup);
 }
 
 const dop_descriptor dop_descriptor_moments = {
-    .legal = legal,
+    .legal = legal_moments,
     .any_wg = true,
-    .shared = shared_bytes,
-    .emit = emit,
-    .trips = trips,
+    .shared = moments_shared_bytes,
+    .emit = emit_moments,
+    .trips = trips_moments,
 };

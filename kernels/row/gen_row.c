@@ -43,7 +43,7 @@ open_main(dop_gen *gen, const dop_nest_placement *pl, dop_nest *n)
 
 /* Declares the unit and the row of the step for the workgroup or, with `each`, for each subgroup. */
 static void
-find_unit(dop_gen *gen, dop_nest *n, uint32_t each, uint32_t units)
+declare_row_unit(dop_gen *gen, dop_nest *n, uint32_t each, uint32_t units)
 {
     const char *row = "DOP_GROUP.y", *unit = "DOP_GROUP.x";
     if (each)
@@ -78,7 +78,7 @@ emit_row(dop_gen *gen)
     pl.at[DOP_PLACE_n][DOP_LEVEL_grid] = each ? dop_div_up_u32(units, wg / each) : units;
     pl.at[DOP_PLACE_n][DOP_LEVEL_group] = each ? wg / each : 1;
     open_main(gen, &pl, &n);
-    find_unit(gen, &n, each, units);
+    declare_row_unit(gen, &n, each, units);
     dop_nest_return(&n, "t >= %s", tokens ? dop_emit_n_tokens(e) : "1u");
     for (uint32_t i = 0; i < r->info->row.n_programs; i++) {
         const dop_program *x = &r->info->row.programs[i];
@@ -111,7 +111,7 @@ emit_row(dop_gen *gen)
 
 /* True if a value is computed from a row of a matrix. Its many loads should not wait for the sums of other values. */
 static bool
-reads_matrix(const dop_graph *g, const dop_region *r)
+reads_matrix_rows(const dop_graph *g, const dop_region *r)
 {
     bool reads = false;
     for (uint32_t i = 0; i < r->n_nodes; i++)
@@ -122,7 +122,7 @@ reads_matrix(const dop_graph *g, const dop_region *r)
 
 /* Emits an element-wise kernel: each invocation computes `width` adjacent values of a row. */
 static dop_status
-emit_elementwise(dop_gen *gen)
+emit_elementwise_kernel(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
@@ -152,7 +152,7 @@ emit_elementwise(dop_gen *gen)
     dop_nest_return(&n, "t >= %s", tokens ? dop_emit_n_tokens(e) : dop_nest_text(&n, "%uu", rows));
     dop_emit_scope(e, &values, "    ");
     dop_index ix = {rows == 1 ? "0u" : "t", "c"};
-    if (reads_matrix(g, r))
+    if (reads_matrix_rows(g, r))
         e->constants = e->early = &loads;
     for (uint32_t i = 0; i < r->n_outs; i++)
         dop_emit_store(e, r->outs[i], ix, width, dop_emit_value(e, r->outs[i], ix, width));
@@ -231,7 +231,7 @@ const dop_descriptor dop_descriptor_row_subgroup = {
 const dop_descriptor dop_descriptor_elementwise = {
     .any_wg = true,
     .tile = tile_elementwise,
-    .emit = emit_elementwise,
+    .emit = emit_elementwise_kernel,
     .stage = DOP_VARIANT_elementwise,
     .as_stage = any_stage,
 };

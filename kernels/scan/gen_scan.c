@@ -47,7 +47,7 @@ dop_scan_open(dop_scan_nest *o, dop_gen *gen, dop_nest_placement *pl)
 /* sequence returns the expression of the sequence of the workgroup's rows; state_base, that of the offset of its state in the
  * copy from dop_emit_replace_copy. */
 static const char *
-sequence(dop_emit *e, const dop_scan *s)
+find_scan_sequence(dop_emit *e, const dop_scan *s)
 {
     return dop_emit_sequence(e, s->n->src[5], dop_graph_mixes(e->g) ? "begin" : "0u");
 }
@@ -55,7 +55,7 @@ sequence(dop_emit *e, const dop_scan *s)
 static const char *
 state_base(dop_emit *e, const dop_scan *s, dop_node_id state, const char *steps)
 {
-    const char *q = sequence(e, s), *copy = dop_emit_replace_copy(e, state, q, steps);
+    const char *q = find_scan_sequence(e, s), *copy = dop_emit_replace_copy(e, state, q, steps);
     return e->g->max_q == 1 ? copy : dop_emit_str(e, "(%s + %s * %uu)", copy, q, dop_node_cols(e->g, state));
 }
 
@@ -66,7 +66,7 @@ dop_scan_load(dop_scan_nest *o)
     const dop_node_id state = o->s.n->src[4];
     dop_buf before = {0};
     dop_emit_scope(e, &before, "    ");
-    const char *copy = state_base(e, &o->s, state, NULL), *q = sequence(e, &o->s);
+    const char *copy = state_base(e, &o->s, state, NULL), *q = find_scan_sequence(e, &o->s);
     if (e->g->keeps_each)
         dop_emit_line(e, "uint version = %s.parity[%s] + 1u - begin, own = %s * %uu;", dop_emit_step(e), q, q,
                       e->g->max_q == 1 ? 0 : dop_node_cols(e->g, state));
@@ -105,7 +105,7 @@ dop_scan_save(dop_scan_nest *o, const char *value, bool last)
     if (facts->saved)
         dop_emit_line(e, "dop_st%u_f32(%s, to + c, %s);", o->s.width, dop_emit_arg(e, facts->saved, true), value);
     if (last && facts->made[1] && dop_region_is_out(e->r, facts->made[1]))
-        dop_emit_store(e, facts->made[1], (dop_index){sequence(e, &o->s), "c"}, o->s.width, value);
+        dop_emit_store(e, facts->made[1], (dop_index){find_scan_sequence(e, &o->s), "c"}, o->s.width, value);
     dop_nest_hole(&o->n, "state", dop_gen_keep(o->gen, &text));
 }
 
@@ -143,7 +143,7 @@ dop_scan_begin(dop_scan_nest *o)
 
 /* Runs a row program over values of row `row` of the chunk, which is row t of the step. `p` has the other properties. */
 static void
-run(dop_scan_nest *o, const dop_program *made, dop_rowprog p)
+run_scan_program(dop_scan_nest *o, const dop_program *made, dop_rowprog p)
 {
     dop_emit *e = &o->gen->e;
     const uint32_t n_binds = e->n_binds;
@@ -249,7 +249,7 @@ stage_heads(dop_scan_nest *o)
             begin_rows(o, jobs);
         if (!o->units)
             dop_nest_if(&o->n, "job %% %uu == %uu", jobs, job);
-        run(o, &heads[i], p);
+        run_scan_program(o, &heads[i], p);
         dop_nest_ends(&o->n, o->units || ++job < jobs ? 1 : 2);
     }
     if (jobs > 0 && o->gen->choice->tile.subgroup) /* each job occupies one subgroup */
@@ -281,7 +281,7 @@ dop_scan_finish(dop_scan_nest *o, const char *stride)
     begin_rows(o, 1)->reads = o->results;
     const char *from = o->spare ? "min(row, rows - first - 1u)" : "row"; /* surplus rows repeat the last row */
     dop_emit_bind(e, facts->made[0], "scan_v", true, dop_emit_str(e, "(h * P - %s * %s)", from, stride));
-    run(o, &facts->behind, p);
+    run_scan_program(o, &facts->behind, p);
     e->n_binds = n_binds;
     dop_nest_end(&o->n);
 }

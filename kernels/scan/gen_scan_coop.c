@@ -30,7 +30,7 @@ split_of(const dop_scan *s, const dop_target *t)
 }
 
 static layout
-layout_of(const dop_scan *s, uint32_t rows, const dop_target *t)
+lay_out_scan(const dop_scan *s, uint32_t rows, const dop_target *t)
 {
     enum { SUMS = 256 }; /* maximum bytes that common.glsl uses for reductions */
     layout l = {.rows = rows, .split = split_of(s, t)};
@@ -156,7 +156,7 @@ multiply_state(dop_scan_nest *o, uint32_t pieces)
 
 /* Adds up the partial results of subgroups that share columns, in the first of them, and stores the sums. */
 static void
-store(dop_scan_nest *o, uint32_t split)
+store_scan_results(dop_scan_nest *o, uint32_t split)
 {
     static const char place[] = "scan_v, rb * 16u * LV + p0, LV, false";
     dop_nest *n = &o->n;
@@ -233,14 +233,14 @@ by_chunk(dop_scan_nest *o, const layout *l)
     dop_nest_call(n, "DOP_TIMES", "s[b], K_AT + rb * 16u * LK + n0 / 8u + b * 2u, REST, LK, true, x[rb]")->reads =
         o->staged;
     dop_nest_ends(n, 3);
-    store(o, l->split);
+    store_scan_results(o, l->split);
 }
 
 static dop_status
-emit(dop_gen *gen)
+emit_scan_coop(dop_gen *gen)
 {
     const dop_scan s = dop_scan_at(&gen->site);
-    const layout l = layout_of(&s, gen->choice->tile.bq, gen->e.target);
+    const layout l = lay_out_scan(&s, gen->choice->tile.bq, gen->e.target);
     dop_scan_nest o = {.units = true,
                        .rows = l.rows,
                        .r = l.rows / BLOCK,
@@ -286,20 +286,20 @@ emit(dop_gen *gen)
 }
 
 static uint32_t
-shared_bytes(dop_gen *gen)
+scan_coop_shared(dop_gen *gen)
 {
     const dop_scan s = dop_scan_at(&gen->site);
-    return layout_of(&s, gen->choice->tile.bq, gen->e.target).bytes;
+    return lay_out_scan(&s, gen->choice->tile.bq, gen->e.target).bytes;
 }
 
 static void
-choose_tile(const dop_site *site, dop_tile *tile)
+choose_scan_coop_tile(const dop_site *site, dop_tile *tile)
 {
     const dop_scan s = dop_scan_at(site);
     tile->bq = site->t->schedule.scan_units_chunk / BLOCK * BLOCK;
-    while (tile->bq > BLOCK && layout_of(&s, tile->bq, site->t).bytes > site->t->shared_bytes)
+    while (tile->bq > BLOCK && lay_out_scan(&s, tile->bq, site->t).bytes > site->t->shared_bytes)
         tile->bq -= BLOCK;
-    tile->wg = layout_of(&s, tile->bq, site->t).subgroups * site->t->subgroup;
+    tile->wg = lay_out_scan(&s, tile->bq, site->t).subgroups * site->t->subgroup;
 }
 
 /* True if the values can be staged four at a time. */
@@ -321,7 +321,7 @@ in_fours(const dop_site *site, const dop_scan *s)
 }
 
 static dop_refusal
-fits(const dop_site *site)
+fits_scan_coop(const dop_site *site)
 {
     const dop_scan s = dop_scan_at(site);
     const dop_target *t = site->t;
@@ -344,7 +344,7 @@ fits(const dop_site *site)
 }
 
 static const char *
-avoid(const dop_site *s)
+avoid_scan_coop(const dop_site *s)
 {
     if (dop_graph_mixes(s->g))
         return "the step has rows of several sequences, few of each";
@@ -354,22 +354,23 @@ avoid(const dop_site *s)
 }
 
 static void
-legal(dop_check *c)
+legal_scan_coop(dop_check *c)
 {
     const dop_scan s = dop_scan_at(c->s);
     if (dop_check_multiple(c, DOP_TILE_NO_bq, BLOCK, BLOCK, DOP_MOST_SIDE))
-        dop_check_equal(c, DOP_TILE_NO_wg, (uint64_t)layout_of(&s, c->tile->bq, c->s->t).subgroups * c->s->t->subgroup,
+        dop_check_equal(c, DOP_TILE_NO_wg,
+                        (uint64_t)lay_out_scan(&s, c->tile->bq, c->s->t).subgroups * c->s->t->subgroup,
                         "subgroups for the columns of a head");
 }
 
 const dop_descriptor dop_descriptor_scan_coop = {
     .fields = DOP_FIELD(bq),
-    .legal = legal,
-    .fits = fits,
-    .avoid = avoid,
-    .tile = choose_tile,
-    .shared = shared_bytes,
-    .emit = emit,
+    .legal = legal_scan_coop,
+    .fits = fits_scan_coop,
+    .avoid = avoid_scan_coop,
+    .tile = choose_scan_coop_tile,
+    .shared = scan_coop_shared,
+    .emit = emit_scan_coop,
     .stage = DOP_VARIANT_scan_subgroup,
     .matrix_form = DOP_CAP_coop_khr,
 };

@@ -6,7 +6,7 @@
 
 /* Declares sizes, shared memory, and the macros that store to it. */
 static void
-declare(dop_scan_nest *o)
+declare_scan(dop_scan_nest *o)
 {
     static const char *const rows_of[] = {"q", "k", "e", "v", "decay", "beta"};
     dop_nest *n = &o->n;
@@ -116,7 +116,7 @@ row_by_row(dop_scan_nest *o)
 }
 
 static dop_status
-emit(dop_gen *gen)
+emit_scan(dop_gen *gen)
 {
     const dop_tile *tile = &gen->choice->tile;
     const dop_scan s = dop_scan_at(&gen->site);
@@ -132,7 +132,7 @@ emit(dop_gen *gen)
                              .sum = o.lanes > 1 ? DOP_MEET_lanes : DOP_MEET_none};
     dop_nest *n = &o.n;
     dop_scan_open(&o, gen, &pl);
-    declare(&o);
+    declare_scan(&o);
     dop_scan_begin(&o);
     dop_nest_let(n, "uint", "part", "gl_LocalInvocationIndex %% L");
     dop_nest_let(n, "uint", "team", "gl_LocalInvocationIndex / L");
@@ -156,22 +156,22 @@ emit(dop_gen *gen)
 
 /* Returns the bytes of shared memory for q, k, v, decays and beta of `rows` rows. */
 static uint32_t
-bytes_of(const dop_scan *s, uint32_t rows)
+scan_rows_bytes(const dop_scan *s, uint32_t rows)
 {
     return rows * ((s->each ? 3 : 2) * s->count + s->p + 2) * 4;
 }
 
 static uint32_t
-shared_bytes(dop_gen *gen)
+scan_shared_bytes(dop_gen *gen)
 {
     const dop_scan s = dop_scan_at(&gen->site);
-    return bytes_of(&s, gen->choice->tile.bq);
+    return scan_rows_bytes(&s, gen->choice->tile.bq);
 }
 
 /* Returns the number of lanes that share a row of the state. On a CPU device it is 1: joint loads would not be wider, and
  * sums across lanes would dominate the code. */
 static uint32_t
-lanes_of(const dop_site *site, const dop_scan *s)
+count_scan_lanes(const dop_site *site, const dop_scan *s)
 {
     const dop_target *t = site->t;
     uint32_t lanes = t->subgroup < t->schedule.scan_lanes ? t->subgroup : t->schedule.scan_lanes;
@@ -184,12 +184,12 @@ lanes_of(const dop_site *site, const dop_scan *s)
 
 /* Chooses the tile. A workgroup holds the state of a head; on a CPU device it is one subgroup, whose barriers are free. */
 static void
-tile_of(const dop_site *site, dop_tile *tile)
+choose_scan_tile(const dop_site *site, dop_tile *tile)
 {
     const dop_scan s = dop_scan_at(site);
     const dop_target *t = site->t;
-    uint32_t room = t->shared_bytes / 2 / bytes_of(&s, 1), most = tile->wg;
-    tile->lanes = tile->subgroup ? lanes_of(site, &s) : 1;
+    uint32_t room = t->shared_bytes / 2 / scan_rows_bytes(&s, 1), most = tile->wg;
+    tile->lanes = tile->subgroup ? count_scan_lanes(site, &s) : 1;
     tile->wg = tile->subgroup ? t->subgroup : 32;
     while (!(t->cpu && tile->subgroup) && tile->wg * 2 <= most && tile->wg < s.p * tile->lanes)
         tile->wg *= 2;
@@ -201,19 +201,19 @@ tile_of(const dop_site *site, dop_tile *tile)
 /* Chooses the tile of a stage: one workgroup per head, as in an ordinary dispatch. It prefetches its state while values of
  * the rows are computed. All rows are staged at once, because each staging waits for other stages. */
 static const char *
-as_stage(const dop_site *site, dop_tile *tile)
+scan_as_stage(const dop_site *site, dop_tile *tile)
 {
     const dop_scan s = dop_scan_at(site);
-    tile->lanes = lanes_of(site, &s);
+    tile->lanes = count_scan_lanes(site, &s);
     tile->bq = site->g->max_t;
-    if (tile->bq > 1 && bytes_of(&s, tile->bq) > site->t->shared_bytes / 2)
+    if (tile->bq > 1 && scan_rows_bytes(&s, tile->bq) > site->t->shared_bytes / 2)
         return "the rows of a recurrence take too much shared memory";
     return dop_scan_fits(site).why;
 }
 
 /* Returns the loop trip count, with the staging of rows counted value by value. */
 static uint64_t
-trips(const dop_site *site, const dop_tile *tile)
+trips_scan(const dop_site *site, const dop_tile *tile)
 {
     const dop_scan_facts *facts = &site->r->info->scan;
     const dop_scan s = dop_scan_at(site);
@@ -234,7 +234,7 @@ trips(const dop_site *site, const dop_tile *tile)
 /* Checks the tile. Groups of lanes, which reduce by shuffles, divide the rows of a head's state; a lane holds `held` vectors
  * of it. */
 static void
-legal(dop_check *c)
+legal_scan(dop_check *c)
 {
     const dop_scan s = dop_scan_at(c->s);
     const dop_tile *t = c->tile;
@@ -245,10 +245,11 @@ legal(dop_check *c)
     dop_check_most(c, DOP_TILE_NO_wg, held * s.width, DOP_MOST_STATE, "values of the state of an invocation");
 }
 
-#define SCAN \
-    .fits = dop_scan_fits, .tile = tile_of, .shared = shared_bytes, .emit = emit, .trips = trips, .legal = legal
+#define SCAN                                                                                         \
+    .fits = dop_scan_fits, .tile = choose_scan_tile, .shared = scan_shared_bytes, .emit = emit_scan, \
+    .trips = trips_scan, .legal = legal_scan
 #define SCAN_STAGE .stage = DOP_VARIANT_scan_subgroup
 
 const dop_descriptor dop_descriptor_scan = {SCAN, SCAN_STAGE, .fields = DOP_FIELD(bq)};
-const dop_descriptor dop_descriptor_scan_subgroup = {SCAN, SCAN_STAGE, .as_stage = as_stage,
+const dop_descriptor dop_descriptor_scan_subgroup = {SCAN, SCAN_STAGE, .as_stage = scan_as_stage,
                                                      .fields = DOP_FIELD(bq) | DOP_FIELD(lanes)};

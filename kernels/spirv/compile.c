@@ -23,7 +23,7 @@ typedef struct face_id {
 } face_id;
 
 static uint32_t
-size_of(const face_id *id, const uint32_t *w, uint32_t len)
+type_size(const face_id *id, const uint32_t *w, uint32_t len)
 {
     uint32_t sum = 0;
     switch (dop_spv_op(w)) {
@@ -69,7 +69,7 @@ read_interface(const dop_buf *spirv, module_face *out)
         } else if (op == SpvOpVariable && w[3] == SpvStorageClassPushConstant) {
             out->push = id[id[w[1]].pointee].bytes;
         } else if (dop_spv_is_type(op) || op == SpvOpTypeForwardPointer) {
-            id[w[1]].bytes = size_of(id, w, dop_spv_len(w));
+            id[w[1]].bytes = type_size(id, w, dop_spv_len(w));
             id[w[1]].pointee = op == SpvOpTypePointer ? w[3] : 0;
         } else if (op == SpvOpFunction) {
             break;

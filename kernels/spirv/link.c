@@ -52,7 +52,7 @@ insts(const module *m, uint32_t *n)
 }
 
 static const uint32_t *
-words_of(const module *m, const inst *i)
+instruction_words(const module *m, const inst *i)
 {
     return (const uint32_t *)(const void *)m->words.data + i->first;
 }
@@ -131,7 +131,7 @@ module_read(const dop_buf *spirv, dop_diag *diag, module *out)
     uint32_t n;
     const inst *list = insts(m, &n);
     for (uint32_t i = 0; i < n; i++) {
-        const uint32_t *w = words_of(m, &list[i]);
+        const uint32_t *w = instruction_words(m, &list[i]);
         if (list[i].result)
             m->defined[list[i].result] = i + 1;
         if (list[i].op == SpvOpDecorate && list[i].n == 4 && w[2] == SpvDecorationBuiltIn)
@@ -145,7 +145,7 @@ module_read(const dop_buf *spirv, dop_diag *diag, module *out)
 /* --- ids --------------------------------------------------------------------------------------------------------------- */
 
 static uint32_t
-id_of(linker *l, module *m, uint32_t id)
+map_id(linker *l, module *m, uint32_t id)
 {
     if (!m->map[id])
         m->map[id] = l->next_id++;
@@ -153,13 +153,13 @@ id_of(linker *l, module *m, uint32_t id)
 }
 
 static void
-copy(linker *l, module *m, const inst *i, dop_buf *out)
+copy_instruction(linker *l, module *m, const inst *i, dop_buf *out)
 {
-    const uint32_t *w = words_of(m, i);
+    const uint32_t *w = instruction_words(m, i);
     const size_t before = out->size;
     dop_buf_append(out, w, 4);
     for (uint32_t k = 1; k < i->n; k++) {
-        uint32_t word = m->is_id.data[i->first + k] ? id_of(l, m, w[k]) : w[k];
+        uint32_t word = m->is_id.data[i->first + k] ? map_id(l, m, w[k]) : w[k];
         dop_buf_append(out, &word, 4);
     }
     if (out->failed) /* find_same reads only complete instructions */
@@ -188,19 +188,19 @@ static void
 copy_once(linker *l, module *m, const inst *i, dop_buf *out)
 {
     uint32_t words[64];
-    const uint32_t *w = words_of(m, i);
+    const uint32_t *w = instruction_words(m, i);
     uint32_t at = i->result ? i->type ? 2 : 1 : 0;
     if (i->n > 64 || (i->result && m->map[i->result])) {
-        copy(l, m, i, out);
+        copy_instruction(l, m, i, out);
         return;
     }
     for (uint32_t k = 0; k < i->n; k++)
-        words[k] = k != at && m->is_id.data[i->first + k] ? id_of(l, m, w[k]) : w[k];
+        words[k] = k != at && m->is_id.data[i->first + k] ? map_id(l, m, w[k]) : w[k];
     uint32_t same = find_same(out, words, i->n, at);
     if (same && i->result)
         m->map[i->result] = same;
     else if (!same)
-        copy(l, m, i, out);
+        copy_instruction(l, m, i, out);
 }
 
 /* --- module scope ------------------------------------------------------------------------------------------------------ */
@@ -216,28 +216,28 @@ definition(const module *m, uint32_t id)
 static uint32_t
 shared_length(const module *m, const inst *i)
 {
-    const inst *type = definition(m, words_of(m, definition(m, words_of(m, i)[1]))[3]);
-    return type->op == SpvOpTypeArray ? words_of(m, definition(m, words_of(m, type)[3]))[3] : 0;
+    const inst *type = definition(m, instruction_words(m, definition(m, instruction_words(m, i)[1]))[3]);
+    return type->op == SpvOpTypeArray ? instruction_words(m, definition(m, instruction_words(m, type)[3]))[3] : 0;
 }
 
 /* Maps a module's Workgroup variable to the stage record (a struct), or to a pool. */
 static dop_status
 add_shared(linker *l, module *m, const inst *i, bool *used)
 {
-    const uint32_t *w = words_of(m, i);
-    const inst *type = definition(m, words_of(m, definition(m, w[1]))[3]);
+    const uint32_t *w = instruction_words(m, i);
+    const inst *type = definition(m, instruction_words(m, definition(m, w[1]))[3]);
     if (type->op == SpvOpTypeStruct) {
         if (!l->stage_record) {
-            copy(l, m, i, &l->globals);
-            l->stage_record = id_of(l, m, w[2]);
+            copy_instruction(l, m, i, &l->globals);
+            l->stage_record = map_id(l, m, w[2]);
             dop_buf_append(&l->interface, &l->stage_record, 4);
         }
         m->map[w[2]] = l->stage_record;
         return DOP_OK;
     }
     bool array = type->op == SpvOpTypeArray;
-    const uint32_t *t = words_of(m, type);
-    uint32_t element = id_of(l, m, array ? t[2] : t[1]), k = 0;
+    const uint32_t *t = instruction_words(m, type);
+    uint32_t element = map_id(l, m, array ? t[2] : t[1]), k = 0;
     uint32_t length = shared_length(m, i);
     while (k < l->n_pools && (used[k] || l->pools[k].element != element || (l->pools[k].length == 0) != (length == 0)))
         k++;
@@ -255,7 +255,7 @@ add_shared(linker *l, module *m, const inst *i, bool *used)
 static dop_status
 add_global(linker *l, module *m, const inst *i)
 {
-    const uint32_t *w = words_of(m, i);
+    const uint32_t *w = instruction_words(m, i);
     int32_t b = i->result ? m->built_in[i->result] : NO_BUILT_IN;
     if (b != NO_BUILT_IN) {
         if (b >= 64)
@@ -265,7 +265,7 @@ add_global(linker *l, module *m, const inst *i)
             m->dropped[i->result] = true;
             return DOP_OK;
         }
-        l->built_ins[b] = id_of(l, m, i->result);
+        l->built_ins[b] = map_id(l, m, i->result);
     }
     if (i->op == SpvOpVariable && w[3] == SpvStorageClassWorkgroup)
         return DOP_OK; /* processed by add_all_shared */
@@ -274,9 +274,9 @@ add_global(linker *l, module *m, const inst *i)
     if (value)
         copy_once(l, m, i, &l->globals);
     else
-        copy(l, m, i, &l->globals);
+        copy_instruction(l, m, i, &l->globals);
     if (i->op == SpvOpVariable) {
-        uint32_t id = id_of(l, m, w[2]);
+        uint32_t id = map_id(l, m, w[2]);
         dop_buf_append(&l->interface, &id, 4);
     }
     return DOP_OK;
@@ -292,7 +292,7 @@ add_all_shared(linker *l, module *m)
     for (;;) {
         uint32_t best = 0, best_at = n;
         for (uint32_t i = 0; i < n && list[i].op != SpvOpFunction; i++) {
-            if (list[i].op != SpvOpVariable || words_of(m, &list[i])[3] != SpvStorageClassWorkgroup)
+            if (list[i].op != SpvOpVariable || instruction_words(m, &list[i])[3] != SpvStorageClassWorkgroup)
                 continue;
             uint32_t length = shared_length(m, &list[i]);
             bool later = length < last || (length == last && i > last_at);
@@ -347,17 +347,18 @@ add_module_scope(linker *l, module *m, bool root)
         else if (op == SpvOpExtInstImport)
             copy_once(l, m, &list[i], &l->imports);
         else if (op == SpvOpMemoryModel)
-            DOP_TRY(add_memory_model(l, words_of(m, &list[i])));
+            DOP_TRY(add_memory_model(l, instruction_words(m, &list[i])));
         else if (op == SpvOpExecutionMode && root)
-            copy(l, m, &list[i], &l->modes);
+            copy_instruction(l, m, &list[i], &l->modes);
         else if (op != SpvOpExecutionMode)
             DOP_TRY(add_global(l, m, &list[i]));
     }
     DOP_TRY(add_all_shared(l, m));
 error:
     for (uint32_t i = 0; i < n && list[i].op != SpvOpFunction; i++)
-        if ((list[i].op == SpvOpDecorate || list[i].op == SpvOpMemberDecorate) && !m->dropped[words_of(m, &list[i])[1]])
-            copy(l, m, &list[i], &l->decorations);
+        if ((list[i].op == SpvOpDecorate || list[i].op == SpvOpMemberDecorate) &&
+            !m->dropped[instruction_words(m, &list[i])[1]])
+            copy_instruction(l, m, &list[i], &l->decorations);
     return st;
 }
 
@@ -372,7 +373,7 @@ add_functions(linker *l, module *m, const bool *skipped)
         if (list[i].op == SpvOpFunction)
             skip = skipped && skipped[list[i].result];
         if (!skip && list[i].op != SpvOpLine && list[i].op != SpvOpNoLine)
-            copy(l, m, &list[i], &l->functions);
+            copy_instruction(l, m, &list[i], &l->functions);
     }
 }
 
@@ -387,7 +388,7 @@ add_root(linker *l, module *root, const uint32_t *mains, uint32_t n_stages)
         return DOP_NO_MEMORY(l->diag);
     for (uint32_t i = 0; i < n; i++) {
         unsigned stage;
-        const uint32_t *w = words_of(root, &list[i]);
+        const uint32_t *w = instruction_words(root, &list[i]);
         if (list[i].op == SpvOpName && sscanf((const char *)(const void *)(w + 2), "dop_stage_%u(", &stage) == 1 &&
             stage < n_stages) {
             root->map[w[1]] = mains[stage];
@@ -405,7 +406,7 @@ add_root(linker *l, module *root, const uint32_t *mains, uint32_t n_stages)
 /* --- writing ----------------------------------------------------------------------------------------------------------- */
 
 static void
-put(dop_buf *out, uint32_t op, const uint32_t *operands, uint32_t n)
+append_instruction(dop_buf *out, uint32_t op, const uint32_t *operands, uint32_t n)
 {
     uint32_t first = (n + 1) << 16 | op;
     dop_buf_append(out, &first, 4);
@@ -422,7 +423,7 @@ result_of(linker *l, uint32_t op, uint32_t *operands, uint32_t n, uint32_t resul
     if (same)
         return same;
     operands[result_at - 1] = l->next_id++;
-    put(&l->globals, op, operands, n);
+    append_instruction(&l->globals, op, operands, n);
     return operands[result_at - 1];
 }
 
@@ -436,20 +437,20 @@ write_pools(linker *l)
             uint32_t u32 = result_of(l, SpvOpTypeInt, (uint32_t[]){0, 32, 0}, 3, 1);
             uint32_t length = result_of(l, SpvOpConstant, (uint32_t[]){u32, 0, p->length}, 3, 2);
             type = l->next_id++;
-            put(&l->globals, SpvOpTypeArray, (uint32_t[]){type, p->element, length}, 3);
+            append_instruction(&l->globals, SpvOpTypeArray, (uint32_t[]){type, p->element, length}, 3);
         }
         uint32_t pointer = result_of(l, SpvOpTypePointer, (uint32_t[]){0, SpvStorageClassWorkgroup, type}, 3, 1);
-        put(&l->globals, SpvOpVariable, (uint32_t[]){pointer, p->id, SpvStorageClassWorkgroup}, 3);
+        append_instruction(&l->globals, SpvOpVariable, (uint32_t[]){pointer, p->id, SpvStorageClassWorkgroup}, 3);
         dop_buf_append(&l->interface, &p->id, 4);
     }
 }
 
 static void
-write_module(linker *l, module *root, dop_buf *out)
+write_linked_module(linker *l, module *root, dop_buf *out)
 {
     const uint32_t header[] = {SpvMagicNumber, root->version, 0, l->next_id, 0};
     dop_buf entry = {0};
-    const uint32_t name[] = {SpvExecutionModelGLCompute, id_of(l, root, root->main), 0x6e69616d /* "main" */, 0};
+    const uint32_t name[] = {SpvExecutionModelGLCompute, map_id(l, root, root->main), 0x6e69616d /* "main" */, 0};
     dop_buf_append(&entry, name, sizeof name);
     dop_buf_append(&entry, l->interface.data, l->interface.size);
     dop_buf_append(out, header, sizeof header);
@@ -458,7 +459,7 @@ write_module(linker *l, module *root, dop_buf *out)
     for (size_t i = 0; i < 3; i++)
         dop_buf_append(out, before[i]->data, before[i]->size);
     dop_buf_append(out, l->memory_model, sizeof l->memory_model);
-    put(out, SpvOpEntryPoint, (const uint32_t *)(const void *)entry.data, (uint32_t)(entry.size / 4));
+    append_instruction(out, SpvOpEntryPoint, (const uint32_t *)(const void *)entry.data, (uint32_t)(entry.size / 4));
     for (size_t i = 0; i < 4; i++)
         dop_buf_append(out, after[i]->data, after[i]->size);
     dop_buf_finish(&entry);
@@ -486,14 +487,14 @@ dop_link(const dop_buf *root, const dop_buf *stages, uint32_t n_stages, dop_diag
     for (uint32_t i = 0; i < n_stages; i++) {
         DOP_TRY(module_read(&stages[i], diag, &parts[i]));
         DOP_TRY(add_module_scope(&l, &parts[i], false));
-        mains[i] = id_of(&l, &parts[i], parts[i].main);
+        mains[i] = map_id(&l, &parts[i], parts[i].main);
         add_functions(&l, &parts[i], NULL);
     }
     if (!l.stage_record)
         DOP_TRY(DOP_FAIL(diag, DOP_E_INTERNAL, "linking kernels: the root has no stage record"));
     DOP_TRY(add_root(&l, &top, mains, n_stages));
     write_pools(&l);
-    write_module(&l, &top, out_spirv);
+    write_linked_module(&l, &top, out_spirv);
     if (dop_buf_failures() != failures)
         DOP_TRY(DOP_NO_MEMORY(diag));
 error:
