@@ -28,8 +28,8 @@ row_dim(const attn *a, uint32_t which)
     return which ? a->value_stride : a->dim;
 }
 
-/* Receives this step's rows of K and V from another stage's mailboxes, one subgroup per row. In a multi-row step, these are
- * the consecutive rows of the workgroup's sequence from `row0` up to the current row. */
+/* Emits code that receives this step's rows of K and V from another stage's mailboxes, one subgroup per row. In a multi-row
+ * step, these are the consecutive rows of the workgroup's sequence from `row0` up to the current row. */
 static void
 receive_cache_rows(dop_gen *gen, const attn *a, uint32_t job, dop_buf *body)
 {
@@ -70,7 +70,8 @@ count_received(const dop_gen *gen, const attn *a)
     return n;
 }
 
-/* Stages queries that need no row program (no reduction over a head): each invocation computes some values. */
+/* Emits code that stages queries that need no row program (no reduction over a head): each invocation computes some
+ * values. */
 static void
 load_queries(dop_gen *gen, const attn *a, dop_buf *body)
 {

@@ -193,7 +193,7 @@ declare_attention(dop_attend *x)
                  "#define DOP_ROWS(j) for (uint j = 0u; j < R; j++)\n");
 }
 
-/* Computes s, the scores of CP positions, and top, the maximum over an invocation's scores and m. */
+/* Emits code that computes s, the scores of CP positions, and top, the maximum over an invocation's scores and m. */
 static void
 score_positions(dop_attend *x)
 {
@@ -222,7 +222,7 @@ score_positions(dop_attend *x)
                   x->score, dop_attend_seen(x, "j / G"));
 }
 
-/* Reduces each row's maximum over the workgroup: by subgroups and then across them, or by a tree. */
+/* Emits code that reduces each row's maximum over the workgroup: by subgroups and then across them, or by a tree. */
 static void
 find_row_maxima(dop_attend *x)
 {
@@ -250,7 +250,7 @@ find_row_maxima(dop_attend *x)
     dop_nest_code(n, "DOP_ROWS(j) top[j] = dop_s[j * WG];\n");
 }
 
-/* Computes the weights of the positions, and accumulates an invocation's share of the weighted values. */
+/* Emits code that computes the weights of the positions, and accumulates an invocation's share of the weighted values. */
 static void
 weigh_positions(dop_attend *x)
 {
@@ -274,7 +274,8 @@ weigh_positions(dop_attend *x)
                   dop_attend_load(x, 'V', 4, "d4 * 4u"));
 }
 
-/* Reduces and stores the sums of all rows, BATCH at a time. The sums of weights are per subgroup, or per invocation. */
+/* Emits code that reduces and stores the sums of all rows, BATCH at a time. The sums of weights are per subgroup, or per
+ * invocation. */
 static void
 reduce_query_rows(dop_attend *x)
 {

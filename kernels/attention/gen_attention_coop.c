@@ -128,7 +128,7 @@ typedef struct units {
         rows; /* memory bits (dop_nest_memory): K, V, pieces of subgroups, statistics of rows */
 } units;
 
-/* Computes products of queries and keys. Queries that are sums of two f16 values are two factors. */
+/* Emits code that computes products of queries and keys. Queries that are sums of two f16 values are two factors. */
 static void
 multiply_queries(units *u)
 {
@@ -153,7 +153,7 @@ multiply_queries(units *u)
         ->reads = u->keys | (l->q_stays ? u->x.q : 0);
 }
 
-/* Adds up the scores of the subgroups that share the depth, one fragment at a time. */
+/* Emits code that adds up the scores of the subgroups that share the depth, one fragment at a time. */
 static void
 add_depths(units *u)
 {
@@ -170,7 +170,8 @@ add_depths(units *u)
     }
 }
 
-/* Masks positions at the edges of the rows' ranges, and rescales all sums if a score exceeds M by too much. */
+/* Emits code that masks positions at the edges of the rows' ranges, and rescales all sums if a score exceeds M by too
+ * much. */
 static void
 rescale_units(units *u)
 {
@@ -220,8 +221,8 @@ rescale_units(units *u)
         ->writes = u->pieces;
 }
 
-/* Converts scores to weights p, factors of the second product: by a conversion, or through shared memory, two fragments at a
- * time. */
+/* Emits code that converts scores to weights p, factors of the second product: by a conversion, or through shared memory, two
+ * fragments at a time. */
 static void
 weigh_units(units *u)
 {
@@ -295,7 +296,7 @@ emit_units_iteration(units *u)
     dop_nest_end(n);
 }
 
-/* Rescales the sums of all position groups to a common maximum, and adds them up. */
+/* Emits code that rescales the sums of all position groups to a common maximum, and adds them up. */
 static void
 merge_position_groups(units *u)
 {
@@ -321,9 +322,9 @@ merge_position_groups(units *u)
     dop_nest_return(n, "sub >= RG");
 }
 
-/* Stores outputs through the subgroup's piece of shared memory; each invocation holds the sum of weights of its row. A sink
- * is an additional score that only counts in the sum. It may exceed the running max by far, which makes the sum large, as
- * intended. */
+/* Emits code that stores outputs through the subgroup's piece of shared memory; each invocation holds the sum of weights of
+ * its row. A sink is an additional score that only counts in the sum. It may exceed the running max by far, which makes the
+ * sum large, as intended. */
 static void
 store_units_output(units *u)
 {

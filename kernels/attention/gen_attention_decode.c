@@ -256,8 +256,8 @@ multiply_decode(dop_attend *x, const shares *l)
     return sum_over_lanes(x, "s", "first", l->held * l->rows, l->apart ? l->left : 1, 1, l->lanes);
 }
 
-/* Computes weights in shared memory, one head per subgroup. Earlier sums are later scaled by dop_fix, because the running max
- * may have grown. */
+/* Emits code that computes weights in shared memory, one head per subgroup. Earlier sums are later scaled by dop_fix, because
+ * the running max may have grown. */
 static void
 weigh_together(dop_attend *x, const shares *l, uint32_t halvings)
 {
@@ -310,8 +310,8 @@ over_lanes(dop_attend *x, const shares *l, uint32_t halvings, const char *format
     return all;
 }
 
-/* Computes weights in the lanes that hold the scores. The subgroup's other lanes receive them, and the scale factors of
- * earlier sums, through shared memory. */
+/* Emits code that computes weights in the lanes that hold the scores. The subgroup's other lanes receive them, and the scale
+ * factors of earlier sums, through shared memory. */
 static void
 weigh_apart(dop_attend *x, const shares *l, uint32_t halvings)
 {
@@ -370,8 +370,8 @@ emit_decode_iteration(dop_attend *x, const shares *l)
     return halvings;
 }
 
-/* Stores the subgroups' sums of the heads from j0 on in shared memory, for `count` values of a lane, or heads. If there is no
- * space for all subgroups, they take turns at adding. */
+/* Emits code that stores the subgroups' sums of the heads from j0 on in shared memory, for `count` values of a lane, or
+ * heads. If there is no space for all subgroups, they take turns at adding. */
 static void
 share_values(dop_attend *x, const shares *l, uint32_t j0, uint32_t count)
 {
@@ -405,8 +405,8 @@ share_values(dop_attend *x, const shares *l, uint32_t j0, uint32_t count)
     dop_nest_ends(n, turns);
 }
 
-/* Reduces and stores the sums of all heads, BATCH at a time: first over lanes of a subgroup that share values, then over
- * subgroups. When subgroups walk apart, a lane contributes the values that it keeps. */
+/* Emits code that reduces and stores the sums of all heads, BATCH at a time: first over lanes of a subgroup that share
+ * values, then over subgroups. When subgroups walk apart, a lane contributes the values that it keeps. */
 static void
 reduce_decode_heads(dop_attend *x, const shares *l)
 {

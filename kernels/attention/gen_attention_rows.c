@@ -82,9 +82,9 @@ each_load(dop_attend *x, const lanes *l, uint32_t which, const char *use)
                          dop_attend_load(x, which ? 'V' : 'K', l->step, "d"), use);
 }
 
-/* Computes the scores of a tile and the running max. Each lane computes partial products of WG positions; a transposing
- * reduction leaves it the sum of one position. A score is read only by its own lane. Unrolled, because a driver may limit
- * iterations. */
+/* Emits code that computes the scores of a tile and the running max. Each lane computes partial products of WG positions; a
+ * transposing reduction leaves it the sum of one position. A score is read only by its own lane. Unrolled, because a driver
+ * may limit iterations. */
 static void
 score_tile(dop_attend *x, const lanes *l)
 {
@@ -112,7 +112,7 @@ score_tile(dop_attend *x, const lanes *l)
     dop_nest_code(n, "top = subgroupMax(top);\n");
 }
 
-/* Computes the weights of a tile, and accumulates the weighted values. */
+/* Emits code that computes the weights of a tile, and accumulates the weighted values. */
 static void
 weigh_tile(dop_attend *x, const lanes *l)
 {
@@ -148,7 +148,7 @@ each_four(dop_attend *x, const lanes *l, uint32_t which, const char *statement)
                          l->steps[which] * fours, fours, fours, statement);
 }
 
-/* Stores the outputs through the memory of the queries, so that adjacent lanes store adjacent values. */
+/* Emits code that stores the outputs through the memory of the queries, so that adjacent lanes store adjacent values. */
 static void
 store_row_outputs(dop_attend *x, const lanes *l)
 {

@@ -341,7 +341,7 @@ row_value(dop_emit *e, const low_rank *l, const char *column, uint32_t width)
              : dop_emit_value(e, l->n->src[0], (dop_index){l->ix.t, column}, width);
 }
 
-/* Adds the products of the first columns of the row's first segment, with all loads in flight at once. */
+/* Emits code that adds the products of the first columns of the row's first segment, with all loads in flight at once. */
 static void
 add_at_once(dop_emit *e, const low_rank *l, const char *number)
 {
@@ -375,7 +375,7 @@ add_at_once(dop_emit *e, const low_rank *l, const char *number)
     dop_emit_line(e, "if (!(%s >= 1.0)) %s = %s;", number, l->sum, l->width == 4 ? "vec4(0.0)" : "0.0");
 }
 
-/* Adds the products of `step` columns of a segment from column `r` on. */
+/* Emits code that adds the products of `step` columns of a segment from column `r` on. */
 static void
 add_rank_columns(dop_emit *e, const low_rank *l, const char *r, uint32_t step)
 {

@@ -125,8 +125,8 @@ is_in_mailbox(const dop_emit *e, dop_node_id node)
     return e->routes && (e->routes[node] & DOP_MAILBOX);
 }
 
-/* Receives a value of another stage from its mailbox. The first poll is issued with the loads (`early`), and the wait is
- * emitted at the use, so that polls of several mailboxes are in flight at once. */
+/* Emits code that receives a value of another stage from its mailbox. The first poll is issued with the loads (`early`), and
+ * the wait is emitted at the use, so that polls of several mailboxes are in flight at once. */
 static const char *
 receive_value(dop_emit *e, dop_node_id node, const char *at, uint32_t w, uint32_t width)
 {

@@ -36,8 +36,8 @@ row_copy_of(dop_emit *e, const char *t, uint32_t kept)
     return x;
 }
 
-/* Stores the last rows of a sequence as of each row of the step. A row belongs to its own copy and to those of the next rows;
- * the first row also moves older rows. */
+/* Emits code that stores the last rows of a sequence as of each row of the step. A row belongs to its own copy and to those
+ * of the next rows; the first row also moves older rows. */
 static void
 store_each_tail(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const char *value)
 {
@@ -165,7 +165,7 @@ append_row(dop_emit *e, const dop_node *write, const char *t)
     return dop_emit_str(e, "(%s * %uu + %s)", dop_emit_sequence(e, write->src[3], t), rows, row);
 }
 
-/* Stores four values of a cache row that is stored in quantized blocks. */
+/* Emits code that stores four values of a cache row that is stored in quantized blocks. */
 static void
 store_in_blocks(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const char *value)
 {

@@ -222,7 +222,7 @@ add_to_sum(const walk *w, const row_sum *s)
     dop_emit_line(e, "%s%s%s;", guard, within, dop_reduce_add(w->n, DOP_REDUCE_squares, a, v, w->width));
 }
 
-/* Reduces the partial sums of all lanes to the statistic. */
+/* Emits code that reduces the partial sums of all lanes to the statistic. */
 static void
 end_sum(const walk *w, const row_sum *s)
 {
@@ -249,7 +249,7 @@ end_sum(const walk *w, const row_sum *s)
     dop_reduce_note(dop_nest_let(n, "float", s->name, "%s", sum), by);
 }
 
-/* Stores the staged values at this index in shared memory for the code after the program. */
+/* Emits code that stores the staged values at this index in shared memory for the code after the program. */
 static void
 stage_value(const walk *w)
 {
@@ -322,7 +322,7 @@ visit_row_value(const walk *w, const row_sum *sums, uint32_t n_sums)
         stage_value(w);
 }
 
-/* Stores one value per unit from one lane: `name`, or if NULL the value computed from statistics. */
+/* Emits code that stores one value per unit from one lane: `name`, or if NULL the value computed from statistics. */
 static void
 store_one(const walk *w, dop_node_id id, const char *name)
 {
@@ -404,7 +404,7 @@ place_lane_values(walk *w)
         w->reg = dop_div_up_u32(values, w->loop);
 }
 
-/* Stores the zero padding after the staged rows. */
+/* Emits code that stores the zero padding after the staged rows. */
 static void
 emit_zero_padding(const walk *w)
 {

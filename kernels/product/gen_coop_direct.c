@@ -37,8 +37,8 @@ order_stores(direct *d)
         d->first = in->direct_first_pair;
 }
 
-/* Loads float weights of step r of two, from column c of the half on; or all quantized weights of an iteration, a unit per
- * row. */
+/* Emits code that loads float weights of step r of two, from column c of the half on; or all quantized weights of an
+ * iteration, a unit per row. */
 static void
 load_weights(const direct *d, uint32_t r, const char *c)
 {
@@ -53,7 +53,7 @@ load_weights(const direct *d, uint32_t r, const char *c)
     dop_nest_ends(n, 2);
 }
 
-/* Loads piece i of the activations of the half that begins at column c relative to `at`. */
+/* Emits code that loads piece i of the activations of the half that begins at column c relative to `at`. */
 static void
 load_activations(const direct *d, const char *i, const char *c)
 {
@@ -84,7 +84,7 @@ store_direct_activations(const direct *d, uint32_t half, const char *i)
     dop_nest_end(d->n);
 }
 
-/* Loads the activations of token fragment i from shared memory, for both products of a step. */
+/* Emits code that loads the activations of token fragment i from shared memory, for both products of a step. */
 static void
 load_fragments(const direct *d, uint32_t half, uint32_t step, const char *i)
 {
@@ -96,7 +96,7 @@ load_fragments(const direct *d, uint32_t half, uint32_t step, const char *i)
     dop_nest_end(d->n);
 }
 
-/* Fills fragments with the weights of a step of two, as f16. */
+/* Emits code that fills fragments with the weights of a step of two, as f16. */
 static void
 fill_weights(const direct *d, uint32_t half, uint32_t r)
 {
@@ -118,8 +118,8 @@ fill_weights(const direct *d, uint32_t half, uint32_t r)
     dop_nest_end(n);
 }
 
-/* Multiplies step r of a half. During the products of the first step the other half of the activations is stored; during
- * those of the second step the half after it is loaded. */
+/* Emits code that multiplies step r of a half. During the products of the first step the other half of the activations is
+ * stored; during those of the second step the half after it is loaded. */
 static void
 multiply_direct(const direct *d, uint32_t half, uint32_t r)
 {
@@ -153,8 +153,8 @@ multiply_direct(const direct *d, uint32_t half, uint32_t r)
     dop_nest_ends(n, 4);
 }
 
-/* Finds the values that the invocation loads: its first token, and the position of its values in the first eight columns of
- * its subgroup. The rows of a subgroup are either all inside the matrix or all outside. */
+/* Emits code that finds the values that the invocation loads: its first token, and the position of its values in the first
+ * eight columns of its subgroup. The rows of a subgroup are either all inside the matrix or all outside. */
 static void
 find_values(const direct *d)
 {

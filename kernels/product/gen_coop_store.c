@@ -183,8 +183,8 @@ merge_shares(const dop_coop *o)
     dop_nest_ends(n, 4);
 }
 
-/* Stores a subgroup's adjacent fragments of sums to its own piece of shared memory, so that lanes have adjacent values of the
- * same token. */
+/* Emits code that stores a subgroup's adjacent fragments of sums to its own piece of shared memory, so that lanes have
+ * adjacent values of the same token. */
 static void
 pass_through(const dop_coop *o)
 {
@@ -201,8 +201,8 @@ pass_through(const dop_coop *o)
         dop_nest_call(n, "DOP_SYNC", "");
 }
 
-/* Stores the values of the fragments that are stored together, in a loop over a lane's values. Groups of subgroups divide the
- * values, and add up their partial sums as they read them. */
+/* Emits code that stores the values of the fragments that are stored together, in a loop over a lane's values. Groups of
+ * subgroups divide the values, and add up their partial sums as they read them. */
 static void
 store_fragments(const dop_coop *o, uint32_t width, const char *store)
 {

@@ -120,7 +120,7 @@ sum_few_stats(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t memory, do
     }
 }
 
-/* Loads four values of the activation from column c of row t on, if within the row. */
+/* Emits code that loads four values of the activation from column c of row t on, if within the row. */
 static void
 load_four(dop_gen *gen, const dop_parts *p, dop_nest *n, const char *to)
 {
@@ -176,7 +176,7 @@ emit_receive_rows(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_produ
     dop_nest_end(n);
 }
 
-/* Loads the activations of row t into registers, in the form that products need. */
+/* Emits code that loads the activations of row t into registers, in the form that products need. */
 static void
 get_few_row(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t rows)
 {

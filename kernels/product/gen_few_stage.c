@@ -108,8 +108,8 @@ dop_few_stat_values(const dop_gen *gen, const dop_parts *p, const dop_few_piece 
     return gen->choice->tile.wg / gen->e.target->subgroup * plan_share(gen, p, piece).rows;
 }
 
-/* Stores each subgroup's partial sums of statistics, over all pieces, for each of its rows. `done` gets code that adds up the
- * partial sums of row t. */
+/* Emits code that stores each subgroup's partial sums of statistics, over all pieces, for each of its rows. `done` gets code
+ * that adds up the partial sums of row t. */
 static void
 put_stats(dop_gen *gen, const dop_parts *p, const share *s, dop_buf *receive, dop_buf *done)
 {
@@ -131,7 +131,7 @@ put_stats(dop_gen *gen, const dop_parts *p, const share *s, dop_buf *receive, do
     }
 }
 
-/* Receives one group of columns in all rows of the invocation. */
+/* Emits code that receives one group of columns in all rows of the invocation. */
 static void
 receive_group(dop_gen *gen, const dop_parts *p, const dop_few_piece *piece, const share *s, uint32_t g)
 {

@@ -93,7 +93,7 @@ typedef struct tile_memory {
     uint32_t a, b, stats;
 } tile_memory;
 
-/* Stages a tile of the activation, and accumulates its statistics. */
+/* Emits code that stages a tile of the activation, and accumulates its statistics. */
 static void
 stage_rows(dop_gen *gen, const dop_parts *p, const depth *deep, dop_nest *n, uint32_t memory)
 {
@@ -114,7 +114,7 @@ stage_rows(dop_gen *gen, const dop_parts *p, const depth *deep, dop_nest *n, uin
     dop_nest_ends(n, 2);
 }
 
-/* Stages a decoded tile of each matrix. */
+/* Emits code that stages a decoded tile of each matrix. */
 static void
 stage_weights(dop_gen *gen, const dop_segment *part, const depth *deep, dop_nest *n, uint32_t memory)
 {
@@ -136,7 +136,7 @@ stage_weights(dop_gen *gen, const dop_segment *part, const depth *deep, dop_nest
     }
 }
 
-/* Multiplies a tile with register blocking: TM rows by TN columns of every matrix per invocation. */
+/* Emits code that multiplies a tile with register blocking: TM rows by TN columns of every matrix per invocation. */
 static void
 multiply_tile(dop_nest *n, uint32_t mats, const tile_memory *memory)
 {

@@ -22,8 +22,8 @@ tests_rows(const dop_coop *o)
            (o->form->kind == DOP_COOP_own && (!whole || dop_coop_stored(g, o->gen->e.r).type == DOP_TYPE_COUNT));
 }
 
-/* Fills dop_windows with the window positions of the tile's rows. They are computed once and kept in shared memory, because
- * registers could not hold them for all rows that an invocation loads. */
+/* Emits code that fills dop_windows with the window positions of the tile's rows. They are computed once and kept in shared
+ * memory, because registers could not hold them for all rows that an invocation loads. */
 static void
 find_windows(dop_gen *gen, dop_buf *decls, dop_buf *begin)
 {
@@ -123,7 +123,8 @@ each_piece(const turn *u, uint32_t pieces)
     dop_nest_let(u->n, "uint", "i", "%s + x * %s", u->lane, u->by);
 }
 
-/* Finds the position of weight piece i: matrix, row and column. Returns the arguments of the piece functions. */
+/* Emits code that finds the position of weight piece i: matrix, row and column. Returns the arguments of the piece
+ * functions. */
 static const char *
 find_weight_piece(const turn *u, const char *k)
 {
@@ -147,7 +148,7 @@ fetch_weights(const turn *u, const char *slot, const char *k)
     dop_nest_end(u->n);
 }
 
-/* Loads activations; `first` is the tile's row where the pieces begin, followed by a plus. */
+/* Emits code that loads activations; `first` is the tile's row where the pieces begin, followed by a plus. */
 static void
 fetch_activations(const turn *u, const char *slot, const char *first, const char *k)
 {
@@ -217,7 +218,7 @@ multiply_fragments(const turn *u, const char *a, const char *b)
     dop_nest_set(u->n, "acc[(m * FM + i) * FN + j]", "coopMatMulAddNV(%s, %s, acc[(m * FM + i) * FN + j])", a, b);
 }
 
-/* Multiplies a staged piece of the depth. */
+/* Emits code that multiplies a staged piece of the depth. */
 static void
 multiply_staged(const turn *u)
 {
@@ -348,8 +349,8 @@ emit_subgroup_loop(turn *u)
     dop_nest_ends(n, 4);
 }
 
-/* Finds, before the loop, the rows of blocks from which an invocation loads activations, and the rows of its weight
- * pieces. */
+/* Emits code that finds, before the loop, the rows of blocks from which an invocation loads activations, and the rows of its
+ * weight pieces. */
 static void
 find_piece_rows(const turn *u)
 {

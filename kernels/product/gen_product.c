@@ -218,8 +218,8 @@ count_lane_sums(const part_of *o)
     return o->mats * o->rows * (o->t ? o->t : 1);
 }
 
-/* Finds the sum that a lane stores, if it stores at most one. The epilogue's loads are then issued before the products, which
- * hide their latency. */
+/* Emits code that finds the sum that a lane stores, if it stores at most one. The epilogue's loads are then issued before the
+ * products, which hide their latency. */
 static void
 store_place(const part_of *o, const char *early)
 {
@@ -250,7 +250,7 @@ step_activations(const part_of *o, uint32_t unit, uint32_t steps, uint32_t s)
     return dop_gen_keep(o->gen, &b);
 }
 
-/* Multiplies the weights loaded from matrix m for step j by the activations x. */
+/* Emits code that multiplies the weights loaded from matrix m for step j by the activations x. */
 static void
 multiply_matrix(const part_of *o, uint32_t m)
 {
@@ -272,8 +272,8 @@ multiply_matrix(const part_of *o, uint32_t m)
     dop_nest_end(n);
 }
 
-/* Multiplies the weights loaded for step j, unit v, by all rows of the step. Weights are unpacked once and stay in registers;
- * activations of only one row at a time are in registers. */
+/* Emits code that multiplies the weights loaded for step j, unit v, by all rows of the step. Weights are unpacked once and
+ * stay in registers; activations of only one row at a time are in registers. */
 static void
 multiply_step(const part_of *o)
 {
@@ -332,7 +332,7 @@ sum_row_set(const part_of *o)
     dop_nest_ends(n, pieces ? 3 : 2);
 }
 
-/* Reduces the sums over cooperative lanes, or only over the lanes of each of their subgroups. */
+/* Emits code that reduces the sums over cooperative lanes, or only over the lanes of each of their subgroups. */
 static void
 reduce_lane_sums(const part_of *o)
 {
@@ -376,7 +376,7 @@ emit_sum_epilogue(const part_of *o, const char *end)
     dop_nest_hole(n, "end", end);
 }
 
-/* Stores the sums of each row and column from one lane. */
+/* Emits code that stores the sums of each row and column from one lane. */
 static void
 store_rows(const part_of *o, const char *end)
 {
@@ -417,7 +417,8 @@ begin_sets(const part_of *o, const char *first)
     dop_nest_let(n, "uint", "next_row", "row + %uu", stride);
 }
 
-/* Resets (or with `done` reduces) statistics of the activation that are accumulated in the loop of the products. */
+/* Emits code that resets (or with `done` reduces) statistics of the activation that are accumulated in the loop of the
+ * products. */
 static void
 sum_product_stats(const part_of *o, bool done)
 {

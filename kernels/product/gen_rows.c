@@ -101,8 +101,8 @@ declare_staged_rows(dop_rows_gen *s, prologue *o, dop_buf *decls)
     return st;
 }
 
-/* Runs the row programs of the tokens, one after the other. They store the activation in dop_x, if it fits, and statistics in
- * dop_st. */
+/* Emits code that runs the row programs of the tokens, one after the other. They store the activation in dop_x, if it fits,
+ * and statistics in dop_st. */
 static void
 emit_prologue(dop_rows_gen *s, const prologue *o)
 {
@@ -146,7 +146,7 @@ emit_prologue(dop_rows_gen *s, const prologue *o)
     }
 }
 
-/* Computes columns c .. c+3 of one token's activation into `to`, which is initially zero. */
+/* Emits code that computes columns c .. c+3 of one token's activation into `to`, which is initially zero. */
 static void
 emit_columns(dop_rows_gen *s, const char *to, const char *in, dop_buf *out)
 {
@@ -204,8 +204,8 @@ emit_beside(dop_rows_gen *s, const char *in, dop_buf *out)
     e->n_binds = n_binds;
 }
 
-/* Puts the activations of step v into x[j][] for every token j. Each lane loads or computes four values, and all lanes
- * receive them by shuffles. */
+/* Emits code that puts the activations of step v into x[j][] for every token j. Each lane loads or computes four values, and
+ * all lanes receive them by shuffles. */
 static void
 emit_load(dop_rows_gen *s, const dop_segment *part, dop_buf *load)
 {
@@ -289,7 +289,7 @@ first_word(dop_rows_gen *s, const dop_segment *part, uint32_t m, uint32_t k)
                               weight_type(s, part->mats[m])->unit_bytes);
 }
 
-/* Loads the first words of all rows and matrices one after the other, so that all slow loads overlap. */
+/* Emits code that loads the first words of all rows and matrices one after the other, so that all slow loads overlap. */
 static void
 load_ahead(dop_rows_gen *s, const dop_segment *part)
 {
@@ -305,7 +305,7 @@ load_ahead(dop_rows_gen *s, const dop_segment *part)
     dop_nest_end(n);
 }
 
-/* Multiplies row r of every matrix by the activations of step v. */
+/* Emits code that multiplies row r of every matrix by the activations of step v. */
 static void
 multiply_weight_row(dop_rows_gen *s, const dop_segment *part)
 {
@@ -372,8 +372,8 @@ find_rows_matrix(dop_rows_gen *s, dop_node_id w)
     return dop_emit_str(&s->gen->e, "dop_same(%s)", dop_expert_weights(s->gen, &s->p, w, "dop_slot"));
 }
 
-/* Prepares the last round, which accumulates the second product: moves the sums of earlier rounds to other registers, because
- * the last round uses the first ones. */
+/* Emits code that prepares the last round, which accumulates the second product: moves the sums of earlier rounds to other
+ * registers, because the last round uses the first ones. */
 static void
 begin_last_round(dop_rows_gen *s, dop_node_id w)
 {
@@ -398,8 +398,8 @@ begin_last_round(dop_rows_gen *s, dop_node_id w)
     dop_nest_ends(n, 2);
 }
 
-/* Computes the sums of a block: a loop over steps of the depth. With several rounds it is inside a loop over rounds, in which
- * each slot and the second product has its own matrix. */
+/* Emits code that computes the sums of a block: a loop over steps of the depth. With several rounds it is inside a loop over
+ * rounds, in which each slot and the second product has its own matrix. */
 static void
 sum_block(dop_rows_gen *s, const dop_segment *part)
 {
@@ -441,7 +441,8 @@ declare_or_set(dop_nest *n, uint32_t index, const char *type, const char *name, 
         dop_nest_let(n, type, name, "%s", value);
 }
 
-/* Selects part `index` of the n parts of a group by the block number: sets the part's first block and its matrices. */
+/* Emits code that selects part `index` of the n parts of a group by the block number: sets the part's first block and its
+ * matrices. */
 static void
 select_part(dop_rows_gen *s, const dop_segment *part, uint32_t index, uint32_t n_parts, uint32_t base)
 {

@@ -60,7 +60,7 @@ ends_of(dop_rows_gen *s, const dop_segment *const *parts, uint32_t n)
     return dop_gen_keep(s->gen, &end);
 }
 
-/* Stores the sums of all products for row c and the current token, if both exist. */
+/* Emits code that stores the sums of all products for row c and the current token, if both exist. */
 static void
 store_if(dop_rows_gen *s, const char *condition, const char *type, const char *sum, const char *end)
 {

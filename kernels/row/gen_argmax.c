@@ -37,7 +37,7 @@ scan_logits(dop_gen *gen, dop_node_id x, const char *first, const char *end, boo
 }
 
 /* Returns the number of workgroups that share a row in a multi-row step, at 16 columns per invocation. Limited by the number
- * of multiprocessors, and by the workgroup size, because one invocation merges each result. */
+ * of multiprocessors, and by the workgroup size, because the last workgroup merges one result per invocation. */
 static uint32_t
 count_row_sharers(const dop_gen *gen, uint32_t cols)
 {
@@ -118,9 +118,9 @@ row_parity_index(const dop_graph *g)
     return g->max_q == 1 ? "0" : "row.sequence";
 }
 
-/* Loads the row's entry in the row table and its mask. If the pick advances the step, loads all fields that change as well.
- * The first row is loaded along with the number of rows, because it is usually the last one; a dependent load costs a round
- * trip to memory. */
+/* Emits code that loads the row's entry in the row table and its mask. If the pick advances the step, loads all fields that
+ * change as well. The first row is loaded along with the number of rows, because it is usually the last one; a dependent load
+ * costs a round trip to memory. */
 static void
 find_mask(dop_emit *e, bool each, uint32_t cols, dop_buf *scan)
 {
@@ -183,7 +183,8 @@ name_pick(dop_emit *e, dop_node_id list, dop_buf *store)
     dop_emit_line(e, "at = best > 3.4e38 || at == 0xffffffffu ? 0xffffffffu : uint(%s);", id);
 }
 
-/* Stores the pick of a single-row step and advances the step record: the picked id is the token of the next step. */
+/* Emits code that stores the pick of a single-row step and advances the step record: the picked id is the token of the next
+ * step. */
 static void
 store_pick(dop_emit *e, dop_buf *store)
 {
@@ -199,7 +200,8 @@ store_pick(dop_emit *e, dop_buf *store)
         dop_buf_printf(store, "        %s.parity[%s] = (parity + 1u) %% %uu;\n", s, row_parity_index(g), g->copies);
 }
 
-/* Stores the picks of a multi-row step for the host. A row may request that the device continues with its pick. */
+/* Emits code that stores the picks of a multi-row step for the host. A row may request that the device continues with its
+ * pick. */
 static void
 store_each(dop_emit *e, const char *token, dop_buf *store)
 {

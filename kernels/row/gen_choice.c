@@ -65,8 +65,8 @@ each_column(choice *s, const char *column, uint32_t count, const row *to)
     loop->writes = to ? to->memory : 0;
 }
 
-/* Runs the program of one node, which reduces rows, or of none (node NULL), which only evaluates `staged`. `staged` becomes a
- * row; 0: nothing does. */
+/* Emits code that runs the program of one node, which reduces rows, or of none (node NULL), which only evaluates `staged`.
+ * `staged` becomes a row; 0: nothing does. */
 static void
 run_program(choice *s, const dop_node_id *node, dop_node_id staged)
 {
@@ -126,7 +126,7 @@ near_softmax(choice *s, dop_node_id id)
     bind_row(s, id, y);
 }
 
-/* Masks scores for grouped choices: columns of the best groups keep their scores, all others get -inf. */
+/* Emits code that masks scores for grouped choices: columns of the best groups keep their scores, all others get -inf. */
 static const char *
 keep_groups(choice *s, dop_node_id id, const char *x, uint32_t len)
 {
@@ -258,8 +258,8 @@ store_choice_value(choice *s, dop_node_id id)
     dop_nest_end(s->n);
 }
 
-/* Stores the values that other regions read. One condition encloses all loops, so that workgroups that store nothing skip
- * them; a barrier that they need precedes it. */
+/* Emits code that stores the values that other regions read. One condition encloses all loops, so that workgroups that store
+ * nothing skip them; a barrier that they need precedes it. */
 static void
 store_choice(choice *s)
 {

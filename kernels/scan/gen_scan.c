@@ -141,7 +141,8 @@ dop_scan_begin(dop_scan_nest *o)
         dop_nest_let(n, "uint", "places", "rows == %s ? %uu : rows", rows, e->g->max_t);
 }
 
-/* Runs a row program over values of row `row` of the chunk, which is row t of the step. `p` has the other properties. */
+/* Emits code that runs a row program over values of row `row` of the chunk, which is row t of the step. `p` has the other
+ * properties. */
 static void
 run_scan_program(dop_scan_nest *o, const dop_program *made, dop_rowprog p)
 {
@@ -170,9 +171,9 @@ next_invocations(dop_scan_nest *o, uint32_t n)
                  : "gl_LocalInvocationIndex";
 }
 
-/* Stages `count` values of each row, from column `base` on, with the macro DOP_S followed by `letter`. q, k and per-column
- * decays (Q, K, E) are staged four at a time where possible. For matrix units the loop is unrolled, so that all loads are in
- * flight at once; missing rows repeat the step's last row. */
+/* Emits code that stages `count` values of each row, from column `base` on, with the macro DOP_S followed by `letter`. q, k
+ * and per-column decays (Q, K, E) are staged four at a time where possible. For matrix units the loop is unrolled, so that
+ * all loads are in flight at once; missing rows repeat the step's last row. */
 static void
 stage_values(dop_scan_nest *o, dop_node_id src, uint32_t count, const char *base, char letter)
 {
@@ -229,7 +230,7 @@ begin_rows(dop_scan_nest *o, uint32_t jobs)
     return dop_nest_let(n, "uint", "t", "first + row");
 }
 
-/* Stages q and k: loaded, or computed by row programs. */
+/* Emits code that stages q and k: loaded, or computed by row programs. */
 static void
 stage_heads(dop_scan_nest *o)
 {

@@ -53,8 +53,8 @@ converts(const dop_gen *gen)
     return !(gen->e.target->caps & DOP_CAP_coop_khr);
 }
 
-/* Moves blocks of the state between global memory and fragments, through the subgroup's piece of shared memory. `load` is the
- * expression of four values in memory; NULL: store. */
+/* Emits code that moves blocks of the state between global memory and fragments, through the subgroup's piece of shared
+ * memory. `load` is the expression of four values in memory; NULL: store. */
 static void
 move_state(dop_scan_nest *o, const char *load)
 {
@@ -84,7 +84,8 @@ move_state(dop_scan_nest *o, const char *load)
     dop_nest_ends(n, 2);
 }
 
-/* Stages decays and beta: the first subgroup loads them and computes prefix sums of the decays' logarithms. */
+/* Emits code that stages decays and beta: the first subgroup loads them and computes prefix sums of the decays'
+ * logarithms. */
 static void
 stage_factors(dop_scan_nest *o)
 {
@@ -115,8 +116,8 @@ stage_factors(dop_scan_nest *o)
     dop_nest_ends(n, 2);
 }
 
-/* Computes y = S q and u = S k. Blocks of the state are factors, as many at a time as fit in the subgroup's piece of shared
- * memory. */
+/* Emits code that computes y = S q and u = S k. Blocks of the state are factors, as many at a time as fit in the subgroup's
+ * piece of shared memory. */
 static void
 multiply_state(dop_scan_nest *o, uint32_t pieces)
 {
@@ -154,7 +155,7 @@ multiply_state(dop_scan_nest *o, uint32_t pieces)
     dop_nest_ends(n, 4);
 }
 
-/* Adds up the partial results of subgroups that share columns, in the first of them, and stores the sums. */
+/* Emits code that adds up the partial results of subgroups that share columns, in the first of them, and stores the sums. */
 static void
 store_scan_results(dop_scan_nest *o, uint32_t split)
 {

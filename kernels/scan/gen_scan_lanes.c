@@ -42,7 +42,8 @@ each_vector(dop_scan_nest *o, const char *value)
     dop_nest_if(n, "p < P && n < N");
 }
 
-/* Saves the state after the last row, or after `row` (an expression) if there are enough copies for every row. */
+/* Emits code that saves the state after the last row, or after `row` (an expression) if there are enough copies for every
+ * row. */
 static void
 save_state(dop_scan_nest *o, const char *row)
 {
