@@ -1,5 +1,5 @@
-/* Shared by all kernel generators: the generator state, row programs, and the template filler. Each family of kernels has one
- * file with its descriptors and functions. */
+/* Shared by all kernel generators: the generator state, row programs, the template filler, and types that the families of
+ * kernels share. */
 #ifndef DOPPLER_KERNELS_GEN_GEN_H
 #define DOPPLER_KERNELS_GEN_GEN_H
 
@@ -169,7 +169,7 @@ typedef struct dop_parts {
 struct dop_stmt;
 /* --- products of a few rows: gen_few.c, and as a stage gen_few_stage.c --------------------------------------------------- */
 
-/* Staging of activations for a small batch: the piece of each row in shared memory at a time. */
+/* Staging of activations for a small batch: how much of each row is in shared memory at a time. */
 typedef struct dop_few_piece {
     uint32_t units; /* units of each row in a piece */
     uint32_t n;     /* pieces per row */

@@ -34,7 +34,7 @@
 #define FRAG_B fcoopmatNV<16, gl_ScopeSubgroup, MN, MN>
 shared uvec4 dop_s[WORDS]; // K and V, queries (initially, or always), a piece per subgroup
 shared float dop_m[PS * VG * ROWS], dop_f[PS * VG * ROWS]; // M of each row of a subgroup, and the scale factor of its sums
-shared float dop_p[ROWS], dop_w[ROWS], dop_c[MN]; // last and first position of each row; 0, 1, ...
+shared float dop_p[ROWS], dop_w[ROWS], dop_c[MN]; // last and first position of each row; dop_c: 0, 1, ...
 #define DOP_SYNC subgroupMemoryBarrierShared(), subgroupBarrier()
 #define DOP_ALL(i, n) for (uint i = gl_LocalInvocationIndex; i < n; i += WG)
 
@@ -76,7 +76,7 @@ float dop_row_max(uint at, uint lane)
     }
 // Fills n rows with zeros past the values of a head.
 #define DOP_FILL(at, n, d, dm, stride)                                                                              \
-    if (d < dm) /* by a word: heads are multiples of 8 */                                                           \
+    if (d < dm) /* by one word: heads are multiples of 8 */                                                         \
         DOP_ALL(i, (n)) dop_s[(at) + i * stride + d / 8u] = uvec4(0u);
 // Moves rows of a tile from global memory to registers, and from there to shared memory.
 #define DOP_MOVE(n, size, to, from)                                                                                 \

@@ -16,7 +16,7 @@ float dop_team_sum(float x)
 #endif
 }
 #elif SG > 1
-// Cooperative lanes are several whole subgroups.
+// Cooperative lanes span several whole subgroups.
 shared float dop_team[WG / SG];
 float dop_team_sum(float x)
 {

@@ -45,7 +45,7 @@ load_tile(dop_gen *gen, const dop_parts *p, const char *k, dop_buf *load)
  * share a kernel. These loops are as fast with a limit from push constants (unlike those of matrix units). In other regions
  * they are constants. */
 typedef struct depth {
-    const char *k, **stride, **aux; /* [n_mats] of the part */
+    const char *k, **stride, **aux; /* stride, aux: [n_mats], one per matrix of the part */
 } depth;
 
 /* Returns the number as a product with a power of two, so that the compiler can infer which low bits of an index are 0. */

@@ -488,7 +488,7 @@ begin_block_loop(dop_rows_gen *s, uint32_t group, uint32_t blocks)
         dop_nest_let(n, "uint", s->block, "gl_WorkGroupID.x * %uu / gl_NumWorkGroups.x", blocks);
         dop_nest_let(n, "uint", end, "(gl_WorkGroupID.x + 1u) * %uu / gl_NumWorkGroups.x", blocks);
     }
-    /* With fewer blocks than workgroups, some workgroup has none. */
+    /* With fewer blocks than workgroups, some workgroups have none. */
     s->some = blocks < s->gen->choice->tile.loops;
     if (s->some)
         dop_nest_if(n, "%s < %s", s->block, end);

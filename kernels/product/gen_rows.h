@@ -18,7 +18,7 @@ typedef struct dop_rows_gen {
     bool ints;         /* the staged activation is int8 */
     uint32_t mats;     /* sums per weight row in the current group: one per matrix, and one for `beside` */
     const char *block; /* name of the loop variable over blocks of rows in the current group */
-    bool some;         /* a workgroup may have no block of the current group */
+    bool some;         /* some workgroups may have no block of the current group */
     bool fours;        /* the epilogue of the current group gives each lane four adjacent rows */
     bool ahead;        /* the first words of units are prefetched before all other loads */
     uint32_t summed;   /* number of slots whose activation rows are parts of one sum; otherwise 1 */
