@@ -332,7 +332,7 @@ place_gemv(const dop_gen *gen, const dop_parts *p, const staging *s)
     return pl;
 }
 
-/* Emits the functions of all parts, then their calls. In mixed regions, float parts come after parts of integer products and
+/* Emits the functions of all parts, then their calls. If a region has both kinds, float parts come after parts of integer products and
  * have their own cooperative lanes. */
 static dop_status
 emit_gemv_parts(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x, const staging *s, dop_buf *calls)

@@ -140,7 +140,7 @@ choose_from(const dop_site *s, dop_few_list list, uint32_t most, bool any, dop_t
     return false;
 }
 
-/* True if there are enough weight rows for wide tiles: one tile for `busy` percent of the multiprocessors. */
+/* True if there are enough weight rows for wide tiles: a tile for the given percentage of multiprocessors. */
 static bool
 enough_rows(const dop_site *s, uint32_t busy)
 {
