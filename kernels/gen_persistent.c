@@ -1,9 +1,10 @@
-/* The kernel of a persistent dispatch: persistent.glsl around its stages, which link.c puts in their places. */
+/* Generates the kernel of a persistent dispatch: persistent.glsl with empty stage functions, which link.c replaces by the
+ * stages. */
 #include "kernels/gen/gen.h"
 #include "kernels/gen/generate.h"
 #include "kernels/gen/templates.h"
 
-/* Selection never chooses this variant: it is assembled from regions that have kernels of their own. */
+/* Never selected for a region: it is assembled from the kernels of its stages. */
 const dop_descriptor dop_descriptor_persistent = {0};
 
 dop_status

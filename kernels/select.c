@@ -1,4 +1,4 @@
-/* Choosing a variant and a tile for a region: the rows of kernels.def in their order, each asked through its descriptor. */
+/* Selects a variant and a tile for a region: walks over kernels.def in order and queries each variant's descriptor. */
 #include "ir/graph/access.h"
 #include "ir/graph/dims.h"
 #include "ir/graph/ops.h"
@@ -9,9 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Is every value that the region makes or reads a matrix whose rows are of one dimension of language models (T, S or Q)? */
+/* True if every value that the region computes or reads is a matrix whose rows are of one dimension of language models (T, S
+ * or Q). */
 static bool
-all_rows(const dop_site *s)
+has_only_rows(const dop_site *s)
 {
     bool rows = true;
     for (uint32_t i = 0; i < s->r->n_nodes && rows; i++) {
@@ -25,10 +26,11 @@ all_rows(const dop_site *s)
     return rows;
 }
 
-/* Can kernels make values that have several rows for each row of a step?  Attention can where the row table, which has the rows of the
- * step, says nothing about its rows: what they see is received, or all of a cache, and they are of one sequence. */
+/* True if kernels support values with several rows per row of the step. For attention, the step's row table does not describe
+ * such rows. So they must belong to one sequence, and their key range must be received from another node or be the whole
+ * cache. */
 static bool
-of_multiples(const dop_graph *g, const dop_region *r)
+allows_row_multiples(const dop_graph *g, const dop_region *r)
 {
     const dop_template t = r->tpl;
     if (t != DOP_TPL_attention)
@@ -40,9 +42,9 @@ of_multiples(const dop_graph *g, const dop_region *r)
                                                          dop_node_at(g, lasts)->op == DOP_OP_received));
 }
 
-/* Why the variant cannot make the region; sets the tile where it can. */
+/* Returns the reason why the variant cannot compute the region; sets the tile if it can. */
 static dop_refusal
-fits(const dop_variant *v, const dop_site *s, dop_tile *tile)
+fit_variant(const dop_variant *v, const dop_site *s, dop_tile *tile)
 {
     const dop_target *t = s->t;
     if (v->tpl != s->r->tpl)
@@ -50,9 +52,9 @@ fits(const dop_variant *v, const dop_site *s, dop_tile *tile)
     for (uint32_t i = 0; i < s->r->n_nodes; i++)
         if (dop_node_has_windows(s->g, s->r->nodes[i]) && dop_node_has_holes(s->g, s->r->nodes[i]))
             return (dop_refusal){"a source is read through windows", NULL};
-    if (dop_region_row_multiple(s->g, s->r) > 1 && !of_multiples(s->g, s->r))
+    if (dop_region_row_multiple(s->g, s->r) > 1 && !allows_row_multiples(s->g, s->r))
         return (dop_refusal){"its values have several rows for each row of a step", NULL};
-    if (!all_rows(s))
+    if (!has_only_rows(s))
         return (dop_refusal){"a value has other dimensions than T, S or Q on axis 0", NULL};
     if (dop_caps_missing(v->caps, t->caps))
         return (dop_refusal){"the target lacks a capability it needs", NULL};
@@ -76,7 +78,8 @@ dop_kernel_fits(dop_variant_id v, const dop_graph *g, const dop_region *r, const
 {
     dop_tile tile;
     dop_graph copy;
-    return fits(dop_variant_of(v), &(dop_site){dop_graph_by_rows(g, r, &copy), r, t, NULL}, &tile);
+/* True if every value that the region computes or reads is a matrix whose rows are of one dimension of language models (T, S
+ * or Q). */
 }
 
 bool
@@ -104,10 +107,10 @@ dop_kernel_settle(dop_variant_id v, const dop_graph *g, const dop_region *r, con
         d->settle(&s, tile);
 }
 
-/* What the walk over the rows of kernels.def found besides the chosen variant: texts for --explain and for errors. */
+/* Texts for --explain and for error messages, collected while walking over kernels.def. */
 typedef struct walk {
     char possible[256], rejected[448];
-    /* The last, and so most general, variant that does not fit although the target has what it needs. */
+    /* Last, and so most general, variant that does not fit although the target has the required capabilities. */
     const dop_variant *last;
     dop_refusal no;
 } walk;
@@ -120,7 +123,7 @@ add_possible(walk *w, const char *name)
 }
 
 static dop_status
-none_fits(const dop_site *s, const walk *w, const char *forced, dop_diag *diag)
+report_none_fits(const dop_site *s, const walk *w, const char *forced, dop_diag *diag)
 {
     const char *what = dop_template_name(s->r->tpl);
     if (forced)
@@ -150,7 +153,7 @@ dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *tar
         dop_tile tile;
         if (v->tpl != r->tpl)
             continue;
-        dop_refusal no = fits(v, &s, &tile);
+        dop_refusal no = fit_variant(v, &s, &tile);
         bool can = !no.why, named = forced && strcmp(forced, v->name) == 0;
         const char *avoid = can && v->descriptor->avoid ? v->descriptor->avoid(&s) : no.why;
         if (can)
@@ -170,13 +173,13 @@ dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *tar
             other = tile;
         }
     }
-    if (!c->variant && unwelcome) { /* better than nothing */
+    if (!c->variant && unwelcome) { /* all variants that fit are advised against: use the first one */
         c->variant = unwelcome;
         c->tile = other;
     }
     if (!c->variant)
-        return none_fits(&s, &w, forced, diag);
-    snprintf(c->why, sizeof c->why, "%s%s", forced ? "asked for" : dop_variant_of(c->variant)->when, w.rejected);
+/* True if every value that the region computes or reads is a matrix whose rows are of one dimension of language models (T, S
+ * or Q). */
     return DOP_OK;
 }
 

@@ -1,5 +1,5 @@
-/* Attention as a nest (attend.h): the holes that all kernels of attention share, and the statements of those whose nest it is.  The
- * prologue computes queries and, for one token, the keys and values of this step. */
+/* Attention as a nest (attend.h): holes and statements that all attention kernels share. The prologue computes queries and,
+ * for one token, the keys and values of this step. */
 #include "kernels/attention/gen_attend.h"
 #include "ir/graph/dims.h"
 #include "kernels/attention/attend.h"
@@ -21,17 +21,17 @@ dop_attn_has_row(const dop_gen *gen, const attn *a, uint32_t which)
            (dop_region_has(gen->e.r, w) || dop_emit_in_mailbox(&gen->e, w));
 }
 
-/* Values of a row of the cache for one KV head. */
+/* Returns the values of a cache row per KV head. */
 static uint32_t
 row_dim(const attn *a, uint32_t which)
 {
     return which ? a->value_stride : a->dim;
 }
 
-/* Receives rows of K and V of this step from mailboxes of another stage, one subgroup for each.  In a step of several rows these
- * are the rows of the workgroup's sequence up to the current row, which follow one another in the step from `row0` on. */
+/* Emits code that receives this step's rows of K and V from another stage's mailboxes, one subgroup per row. In a multi-row
+ * step, these are the consecutive rows of the workgroup's sequence from `row0` up to the current row. */
 static void
-receive_rows(dop_gen *gen, const attn *a, uint32_t job, dop_buf *body)
+receive_cache_rows(dop_gen *gen, const attn *a, uint32_t job, dop_buf *body)
 {
     dop_emit *e = &gen->e;
     const bool several = e->g->max_t > 1;
@@ -70,7 +70,8 @@ count_received(const dop_gen *gen, const attn *a)
     return n;
 }
 
-/* Queries that need no row program (no sums over a head): every invocation computes some values. */
+/* Emits code that stages queries that need no row program (no reduction over a head): each invocation computes some
+ * values. */
 static void
 load_queries(dop_gen *gen, const attn *a, dop_buf *body)
 {
@@ -87,7 +88,7 @@ load_queries(dop_gen *gen, const attn *a, dop_buf *body)
                    width, width, dop_buf_text(inner));
 }
 
-/* Each workgroup sums up statistics of whole rows for itself; they become variables that are bound until the end of the
+/* Computes statistics of whole rows, redundantly in each workgroup. They are variables bound until the end of the
  * prologue. */
 static void
 sum_whole_rows(dop_gen *gen, dop_buf *body)
@@ -104,10 +105,11 @@ sum_whole_rows(dop_gen *gen, dop_buf *body)
     }
 }
 
-/* The prologue: puts query rows into dop_q, and writes this step's rows of the caches, as row programs, one subgroup each where there
- * are subgroups.  The workgroup whose split contains the position writes the caches, and itself reads the rows back. */
+/* Emits the prologue: stages query rows in dop_q, and writes this step's rows of the caches. These are row programs, each run
+ * by one subgroup if there are subgroups. The workgroup whose split contains the position writes the caches, and reads the
+ * rows back. */
 static void
-prologue(dop_gen *gen, const attn *a, dop_buf *body)
+emit_head_prologue(dop_gen *gen, const attn *a, dop_buf *body)
 {
     dop_emit *e = &gen->e;
     const dop_analysis *found = e->r->info;
@@ -127,7 +129,7 @@ prologue(dop_gen *gen, const attn *a, dop_buf *body)
                    e->g->max_t > 1 ? dop_emit_str(e, " + (hi == last + 1u ? (last + 1u - made) * %uu : 0u)", n_received)
                    : n_writes + n_received ? dop_emit_str(e, " + (hi == last + 1u ? %uu : 0u)", n_writes + n_received)
                                            : "");
-    /* The first subgroups may still wait for queries. */
+    /* Start with later subgroups: the first ones may still wait for queries. */
     const char *subgroup = queries || e->target->cpu ? "gl_LocalInvocationIndex / SG"
                                                      : "(gl_LocalInvocationIndex / SG + SUBGROUPS / 2u) % SUBGROUPS";
     if (subgroups)
@@ -165,11 +167,11 @@ prologue(dop_gen *gen, const attn *a, dop_buf *body)
         e->n_binds = n_binds;
         dop_buf_puts(body, "    }\n");
     }
-    receive_rows(gen, a, first + n_writes, body);
+    receive_cache_rows(gen, a, first + n_writes, body);
     e->n_binds = n_outer;
     dop_buf_puts(body, "    }\n");
     if (n_writes && !(a->keeps[0] && a->keeps[1]))
-        /* On CPU devices a barrier of the workgroup is expensive, and not needed where the workgroup is one subgroup. */
+        /* Workgroup barriers are expensive on CPU devices, and not needed if the workgroup is one subgroup. */
         dop_buf_printf(body, "    if (hi == last + 1u)\n        %s();\n",
                        gen->e.target->cpu && gen->choice->tile.subgroup &&
                                gen->choice->tile.wg == gen->e.target->subgroup
@@ -185,7 +187,7 @@ dop_attn_sequence(dop_gen *gen, const attn *a, const char *row, dop_buf *decls)
     if (e->g->max_q < 2 || !dop_attention_cached(e->g, a->id))
         return "";
     dop_buf_puts(decls, "uint dop_first;\n");
-    /* Values with several rows for a row of the step are all of one sequence. */
+    /* Values with several rows per row of the step all belong to one sequence. */
     const char *sequence = dop_emit_str(e, "%s.sequence", dop_emit_row(e, e->multiple > 1 ? "0u" : row));
     if (cache->shape.dim[1].sym != DOP_SYM_R)
         return dop_emit_str(e, "    dop_first = %s;\n", dop_emit_page_table(e, sequence));
@@ -193,27 +195,27 @@ dop_attn_sequence(dop_gen *gen, const attn *a, const char *row, dop_buf *decls)
                         (uint32_t)dop_dim_value(e->g, cache->shape.dim[1], e->g->max_t));
 }
 
-/* Expression of the position of row t, or of the last position that the row sees, where an earlier part of the model made that
- * value (op received) and the row table does not have it. */
+/* Returns the expression of row t's position, or of the last position that it attends to. For values that the row table
+ * lacks, because an earlier part of the model computed them (op received). */
 static const char *
-received(dop_emit *e, dop_node_id from)
+load_received_position(dop_emit *e, dop_node_id from)
 {
     return dop_emit_str(e, "dop_ld1_u32(%s, t)", dop_emit_source_arg(e, from));
 }
 
-/* Expression of the last position that a row at position p sees. */
+/* Returns the expression of the last position that a row at position p attends to. */
 static const char *
-last_of(dop_emit *e, const attn *a, const char *row)
+last_seen_position(dop_emit *e, const attn *a, const char *row)
 {
     const dop_reach r = dop_attention_reach(e->g, a->id);
     const dop_node_id lasts = dop_attention_lasts(e->g, a->id);
     if (!dop_mask_has_lasts(r.mask))
         return "p";
-    const char *last =
-        dop_node_at(e->g, lasts)->op != DOP_OP_input ? received(e, lasts) : dop_emit_str(e, "%s.sequence", row);
+    const char *last = dop_node_at(e->g, lasts)->op != DOP_OP_input ? load_received_position(e, lasts)
+                                                                    : dop_emit_str(e, "%s.sequence", row);
     if (r.mask == DOP_MASK_segments)
         return dop_emit_str(e, "max(p, %s)", last);
-    const char *l = e->limit; /* step_record.h */
+    const char *l = e->limit; /* the row table has it in `sequence` (step_record.h) */
     if (!l)
         return last;
     return e->g->reaches_differ ? dop_emit_str(e, "(%s > 0u ? min(%s, p + %s - 1u) : %s)", l, last, l, last)
@@ -230,17 +232,19 @@ dop_attn_bounds(dop_gen *gen, const attn *a)
     const dop_node_id positions = a->n->src[3];
     const char *row = dop_emit_row(e, "t");
     if (cached)
-        return dop_emit_str(e, "uint p = %s.position, begin = DOP_FIRST(p), end = %s;", row, last_of(e, a, row));
+        return dop_emit_str(e, "uint p = %s.position, begin = DOP_FIRST(p), end = %s;", row,
+                            last_seen_position(e, a, row));
     const char *first = dop_emit_first(e, a->id, "p");
-    const char *position =
-        dop_node_at(e->g, positions)->op != DOP_OP_input ? received(e, positions) : dop_emit_str(e, "%s.position", row);
-    return dop_emit_str(e, "uint p = %s, begin = t - p + %s, end = t - p + %s;", position, first, last_of(e, a, row));
+    const char *position = dop_node_at(e->g, positions)->op != DOP_OP_input ? load_received_position(e, positions)
+                                                                            : dop_emit_str(e, "%s.position", row);
+    return dop_emit_str(e, "uint p = %s, begin = t - p + %s, end = t - p + %s;", position, first,
+                        last_seen_position(e, a, row));
 }
 
-/* Declares what each of the workgroup's tokens sees, from[i] .. pq[i], and what all of them see together, lo .. hi - 1: positions, or
- * rows of the step.  Of a list of positions, `last` is the last place that is used. */
+/* Returns code that declares the range of each of the workgroup's tokens, from[i] .. pq[i], and the union of these, lo .. hi
+ * - 1: positions, or rows of the step. For a list of positions, `last` is the last index used. */
 static const char *
-span(dop_gen *gen, const attn *a, const dop_attend_rows *rows)
+declare_row_ranges(dop_gen *gen, const attn *a, const dop_attend_rows *rows)
 {
     if (rows->span)
         return rows->span;
@@ -260,9 +264,10 @@ span(dop_gen *gen, const attn *a, const dop_attend_rows *rows)
                         top ? dop_emit_str(&gen->e, "    hi = min(hi, %uu);\n", top) : "");
 }
 
-/* Code that narrows the positions lo .. hi - 1 to those of the workgroup's split, of which `used` are not empty. */
+/* Returns code that narrows the positions lo .. hi - 1 to those of the workgroup's split. `used` is the number of splits that
+ * are not empty. */
 static const char *
-split(dop_emit *e, const attn *a)
+narrow_to_split(dop_emit *e, const attn *a)
 {
     return a->splits < 2
                ? ""
@@ -275,9 +280,10 @@ split(dop_emit *e, const attn *a)
                      a->splits, a->round, a->splits, a->splits);
 }
 
-/* Stores four values o from column d of head h on, with the statistics m and l. */
+/* Emits the store of four values o from column d of head h on: a partial result with statistics m and l, or the normalized
+ * output. */
 static void
-store(dop_gen *gen, const attn *a, dop_buf *store)
+emit_output_store(dop_gen *gen, const attn *a, dop_buf *store)
 {
     dop_emit *e = &gen->e;
     const char *t = e->g->max_t == 1 ? "0u" : "t";
@@ -314,9 +320,9 @@ store(dop_gen *gen, const attn *a, dop_buf *store)
     e->n_binds = n_binds;
 }
 
-/* Head h's sink into o, top and sum. */
+/* Returns code that adds head h's sink to o, top and sum. */
 static const char *
-sink(dop_gen *gen, const attn *a)
+add_head_sink(dop_gen *gen, const attn *a)
 {
     dop_emit *e = &gen->e;
     const dop_node_id sinks = dop_attention_sinks(e->g, a->id);
@@ -334,9 +340,9 @@ sink(dop_gen *gen, const attn *a)
     return dop_buf_text(b);
 }
 
-/* From a product of query and key. */
+/* Returns the score for a product of query and key. */
 static const char *
-score(dop_gen *gen, const attn *a, const char *x)
+scale_product(dop_gen *gen, const attn *a, const char *x)
 {
     dop_emit *e = &gen->e;
     double scale = dop_node_f(e->g, a->id, DOP_A_scale), cap = dop_node_f(e->g, a->id, DOP_A_cap);
@@ -345,9 +351,10 @@ score(dop_gen *gen, const attn *a, const char *x)
     return dop_emit_str(e, "%s * %.9g", x, scale);
 }
 
-/* ALiBi: a function of the head, and the score of row j at position p with it. */
+/* Returns the ALiBi slope function of a head ("": none). score_at_distance returns the score of row j at position p including
+ * ALiBi and distance tables. */
 static const char *
-slopes(dop_gen *gen, const attn *a)
+declare_alibi_slope(dop_gen *gen, const attn *a)
 {
     const uint32_t max = (uint32_t)dop_node_i(gen->e.g, a->id, DOP_A_alibi), n = dop_pow2_floor(a->heads);
     return !max ? ""
@@ -361,7 +368,7 @@ static const char *
 score_at_distance(dop_gen *gen, const attn *a, const char *product)
 {
     dop_emit *e = &gen->e;
-    const char *x = score(gen, a, product);
+    const char *x = scale_product(gen, a, product);
     const dop_node_id table = dop_attention_relative(e->g, a->id);
     const bool cached = dop_attention_cached(e->g, a->id);
     if (table) {
@@ -376,9 +383,9 @@ score_at_distance(dop_gen *gen, const attn *a, const char *product)
                   : dop_emit_str(e, "%s - dop_slope(DOP_H(j)) * abs(float(DOP_T(j)) - float(p))", x);
 }
 
-/* The product that a workgroup computes of heads that it has completed. */
+/* Declares the per-head product, and returns code that runs it for completed heads. */
 static const char *
-tail(dop_gen *gen, const char *first, const char *n, uint32_t at_once, dop_buf *decls)
+run_head_products(dop_gen *gen, const char *first, const char *n, uint32_t at_once, dop_buf *decls)
 {
     dop_tail_declare(gen, at_once, decls);
     return dop_tail_heads(gen) == 0
@@ -387,9 +394,9 @@ tail(dop_gen *gen, const char *first, const char *n, uint32_t at_once, dop_buf *
                               at_once, first);
 }
 
-/* --- statements ------------------------------------------------------------------------------------------------------- */
+/* --- statements ------------------------------------------------------------------------------------------------------ */
 
-/* Stores four values of `merged` at column c, as they are made or, with a name, from the variable. */
+/* Returns code that stores four values of `merged` at column c: computed here, or from the variable `name`. */
 static const char *
 store_merged(dop_gen *gen, dop_node_id merged, const char *name)
 {
@@ -405,11 +412,11 @@ store_merged(dop_gen *gen, dop_node_id merged, const char *name)
     return dop_buf_text(text);
 }
 
-/* The end of the workgroups that merge splits: the last one of a head group to get there, because all are there only then.  In a stage
- * that of the last split, which receives from all others; a workgroup that runs several splits runs that one last, so it never waits
- * for itself. */
+/* Returns code that merges splits. The last workgroup of a head group to finish does it, when all partial results exist. In a
+ * stage, the workgroup of the last split receives the results of all others. A workgroup with several splits runs that one
+ * last, so it never waits for itself. */
 static const char *
-merge(dop_attend *x, dop_node_id merged)
+merge_head_splits(dop_attend *x, dop_node_id merged)
 {
     dop_emit *e = &x->gen->e;
     const attn *a = &x->a;
@@ -442,20 +449,20 @@ dop_attend_open(dop_attend *x, dop_gen *gen, const dop_nest_placement *pl, const
         dop_nest_number(&x->n, shape[i].name, shape[i].value);
     dop_attn_positions(gen, a, &x->decls);
     const char *sequence = dop_attn_sequence(gen, a, rows->sequence, &x->decls);
-    prologue(gen, a, &begins);
+    emit_head_prologue(gen, a, &begins);
     if (merged && x->whole)
         dop_buf_printf(&ends, "    if (used == 1u) {\n        o /= l;\n        uint c = h * DV + d;\n%s    } else {\n",
                        store_merged(gen, merged, "o"));
-    store(gen, a, &ends);
+    emit_output_store(gen, a, &ends);
     dop_buf_puts(&ends, merged && x->whole ? "    }\n" : "");
-    x->tail = tail(gen, rows->tail, rows->tail_heads, rows->at_once, &x->decls);
-    x->begin =
-        dop_emit_str(e, "%s%s%s    DOP_RING_FROM(lo);\n%s", rows->find, sequence, span(gen, a, rows), split(e, a));
+    x->tail = run_head_products(gen, rows->tail, rows->tail_heads, rows->at_once, &x->decls);
+    x->begin = dop_emit_str(e, "%s%s%s    DOP_RING_FROM(lo);\n%s", rows->find, sequence,
+                            declare_row_ranges(gen, a, rows), narrow_to_split(e, a));
     dop_attn_loads(gen, a, words, &x->decls);
     x->score = score_at_distance(gen, a, rows->product);
-    dop_buf_puts(&x->decls, slopes(gen, a));
-    x->sink = sink(gen, a);
-    x->merge = merged ? merge(x, merged) : "";
+    dop_buf_puts(&x->decls, declare_alibi_slope(gen, a));
+    x->sink = add_head_sink(gen, a);
+    x->merge = merged ? merge_head_splits(x, merged) : "";
     x->prologue = dop_gen_keep(gen, &begins);
     x->store = dop_gen_keep(gen, &ends);
 }
@@ -482,7 +489,7 @@ dop_attend_load(dop_attend *x, char which, uint32_t step, const char *d)
                          which, which, d, which, which, which, which);
 }
 
-/* Where all positions are seen from the first one on, nothing is compared with it. */
+/* If rows attend to all positions from 0 on, the lower bound is not tested. */
 const char *
 dop_attend_seen(dop_attend *x, const char *token)
 {
@@ -499,7 +506,7 @@ dop_attend_rescale(dop_attend *x)
                          j, j, j, j);
 }
 
-/* A row that sees no position here has scores of -1e30 only.  Its weights must be 0 and not exp(0). */
+/* A row that attends to no position here has only scores of -1e30. Its weights must be 0, not exp(0). */
 const char *
 dop_attend_weight(dop_attend *x, const char *score, const char *most)
 {

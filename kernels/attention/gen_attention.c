@@ -1,5 +1,5 @@
-/* Attention: what its kernels have to know of a region, and the general kernel, which uses no matrix units and has no special form for
- * one token. */
+/* Attention: properties of a region that all attention kernels need, and the general kernel, which does not use matrix units
+ * and has no special form for one token. */
 #include "kernels/attention/gen_attention.h"
 #include "kernels/attention/attend.h"
 #include "kernels/gen/gen_cache.h"
@@ -37,7 +37,7 @@ dop_attn_at(const dop_site *s)
     a.value_dim = read->dim[read->rank - 1].mul;
     a.value_stride = v->dim[v->rank - 1].mul;
     a.value_start = start;
-    if (!dop_attention_cached(g, a.id)) /* rows of this step have one head beside the other */
+    if (!dop_attention_cached(g, a.id)) /* in rows of this step, heads are adjacent */
         a.value_stride = a.value_dim;
     a.merged_heads = a.group;
     a.head0 = "head0";
@@ -81,7 +81,7 @@ dop_attn_refuses_step(const dop_site *s)
                                                              : (dop_refusal){"keys and values are in no cache", NULL};
 }
 
-/* Refuses what no kernel of attention can compute. */
+/* Refuses heads that no attention kernel supports. */
 static dop_refusal
 refuse_heads(const dop_site *s)
 {
@@ -100,15 +100,15 @@ dop_attn_refuses(const dop_site *s)
 {
     const dop_node_id root = s->r->info->attn.root;
     const dop_node_id lasts = dop_attention_lasts(s->g, root);
-    /* Where a step has rows of several sequences, the row table has their sequences in that column. */
+    /* In multi-sequence steps, that column of the row table holds sequences. */
     if (lasts &&
         (dop_attention_cached(s->g, root) || (s->g->max_q > 1 && dop_node_at(s->g, lasts)->op == DOP_OP_input)))
         return (dop_refusal){"the row table has no column for the last position that a row sees", NULL};
     return refuse_heads(s);
 }
 
-/* Do rows over a cache see other rows of their block, whose last position is received, which this kernel computes?  What writes
- * the cache must have ended. */
+/* True if cached rows attend to other rows of their block, with a received last position. This kernel supports it if the
+ * cache was written by an earlier dispatch. */
 static bool
 sees_blocks(const dop_site *s)
 {
@@ -119,7 +119,7 @@ sees_blocks(const dop_site *s)
            dop_node_i(s->g, root, DOP_A_alibi) == 0;
 }
 
-/* The number of query rows whose sums over invocations are added up at once: as many as a quarter of the shared memory holds. */
+/* Returns the number of query rows whose sums are reduced across invocations at once: a quarter of the shared memory. */
 static uint32_t
 rows_at_once(uint32_t rows, const dop_tile *tile, const dop_target *t)
 {
@@ -127,9 +127,9 @@ rows_at_once(uint32_t rows, const dop_tile *tile, const dop_target *t)
     return batch < 1 ? 1 : batch > rows ? rows : batch;
 }
 
-/* The number of query heads of a head group that a workgroup takes: as many as it has shared memory for. */
+/* Returns the number of query heads per workgroup. */
 static uint32_t
-heads_of(const attn *a, const dop_tile *tile)
+count_wg_heads(const attn *a, const dop_tile *tile)
 {
     return a->group / (tile->group_wgs ? tile->group_wgs : 1);
 }
@@ -137,23 +137,23 @@ heads_of(const attn *a, const dop_tile *tile)
 static uint32_t
 tile_bytes(const attn *a, const dop_tile *tile, const dop_target *t)
 {
-    uint32_t rows = heads_of(a, tile) * tile->bq;
+    uint32_t rows = count_wg_heads(a, tile) * tile->bq;
     return (rows * a->dim + rows * tile->wg + rows_at_once(rows, tile, t) * tile->wg * 4 + rows * tile->wg / 8) * 4;
 }
 
-/* Values of a K row that an invocation multiplies at once. */
+/* Returns the values of a K row that an invocation multiplies at once. */
 static uint32_t
-step_of(const dop_graph *g, const attn *a)
+key_load_width(const dop_graph *g, const attn *a)
 {
     const bool halves = dop_node_at(g, a->n->src[1])->type == DOP_TYPE_f16 && a->dim % 8 == 0;
     return halves || dop_attn_in_blocks(g, a, 0) ? 8 : 4;
 }
 
-/* The placement of the general kernel: all rows of a workgroup in every invocation.  DS neighbouring invocations score one position,
- * so that each K row is read once for all rows; then an invocation has four values of the head and a share of the positions, so that
- * each V row is read once too. */
+/* Returns the placement of the general kernel: every invocation processes all query rows of the workgroup. DS adjacent
+ * invocations score one position, so that each K row is read once for all query rows. Then an invocation has four values of
+ * the head and a share of the positions, so that each V row is also read once. */
 static dop_nest_placement
-placement_of(const dop_gen *gen, const attn *a)
+place_attention(const dop_gen *gen, const attn *a)
 {
     const dop_tile *tile = &gen->choice->tile;
     const uint32_t ds = tile->ds ? tile->ds : 1,
@@ -163,14 +163,14 @@ placement_of(const dop_gen *gen, const attn *a)
                [DOP_PLACE_s] = {[DOP_LEVEL_grid] = a->splits, [DOP_LEVEL_group] = tile->wg / ds},
                [DOP_PLACE_d] = {[DOP_LEVEL_lane] = ds}},
         .x = {.path = DOP_PATH_whole, .unit = 4, .form = "floats"},
-        .w = {.path = DOP_PATH_direct, .unit = step_of(gen->e.g, a)},
+        .w = {.path = DOP_PATH_direct, .unit = key_load_width(gen->e.g, a)},
         .sum = DOP_MEET_lanes,
         .subgroup = tile->subgroup ? gen->e.target->subgroup : 1};
 }
 
-/* Numbers, shared memory and macros of the placement. */
+/* Declares numbers, shared memory and macros of the placement. */
 static void
-declare(dop_attend *x)
+declare_attention(dop_attend *x)
 {
     const dop_tile *tile = &x->gen->choice->tile;
     dop_nest *n = &x->n;
@@ -193,9 +193,9 @@ declare(dop_attend *x)
                  "#define DOP_ROWS(j) for (uint j = 0u; j < R; j++)\n");
 }
 
-/* Scores of CP positions, s, and the largest ones of an invocation, top. */
+/* Emits code that computes s, the scores of CP positions, and top, the maximum over an invocation's scores and m. */
 static void
-multiply(dop_attend *x)
+score_positions(dop_attend *x)
 {
     dop_nest *n = &x->n;
     dop_nest_code(n,
@@ -222,9 +222,9 @@ multiply(dop_attend *x)
                   x->score, dop_attend_seen(x, "j / G"));
 }
 
-/* The largest of each row's values in the workgroup: of subgroups, and then of all of them; or by a tree. */
+/* Emits code that reduces each row's maximum over the workgroup: by subgroups and then across them, or by a tree. */
 static void
-find_largest(dop_attend *x)
+find_row_maxima(dop_attend *x)
 {
     dop_nest *n = &x->n;
     const uint32_t wg = x->gen->choice->tile.wg;
@@ -250,9 +250,9 @@ find_largest(dop_attend *x)
     dop_nest_code(n, "DOP_ROWS(j) top[j] = dop_s[j * WG];\n");
 }
 
-/* Weights of the positions, and the sums of an invocation's share of them. */
+/* Emits code that computes the weights of the positions, and accumulates an invocation's share of the weighted values. */
 static void
-weigh(dop_attend *x)
+weigh_positions(dop_attend *x)
 {
     dop_nest *n = &x->n;
     dop_nest_code(n,
@@ -274,9 +274,10 @@ weigh(dop_attend *x)
                   dop_attend_load(x, 'V', 4, "d4 * 4u"));
 }
 
-/* Adds up and stores the sums of all rows, BATCH at a time.  Weights were summed for each subgroup, or for each invocation. */
+/* Emits code that reduces and stores the sums of all rows, BATCH at a time. The sums of weights are per subgroup, or per
+ * invocation. */
 static void
-meet(dop_attend *x)
+reduce_query_rows(dop_attend *x)
 {
     dop_nest *n = &x->n;
     const bool subgroups = n->placement.subgroup > 1,
@@ -315,17 +316,17 @@ meet(dop_attend *x)
 }
 
 static dop_status
-emit(dop_gen *gen)
+emit_attention(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_tile *tile = &gen->choice->tile;
     dop_attend x = {.a = dop_attn_at(&gen->site)};
     attn *a = &x.a;
     gen->merges = e->r->info->attn.merged != 0;
-    a->merged_heads = heads_of(a, tile);
+    a->merged_heads = count_wg_heads(a, tile);
     a->rows = a->merged_heads * tile->bq;
-    x.step = step_of(e->g, a);
-    const dop_nest_placement pl = placement_of(gen, a);
+    x.step = key_load_width(e->g, a);
+    const dop_nest_placement pl = place_attention(gen, a);
     const dop_attend_rows rows = {
         .find = dop_emit_str(e,
                              "    uint head0 = gl_WorkGroupID.x * G, kvh = gl_WorkGroupID.x / %uu;\n"
@@ -340,17 +341,17 @@ emit(dop_gen *gen)
         .tail_heads = "G",
         .at_once = 1};
     dop_attend_open(&x, gen, &pl, &rows, (const char *const[]){"dop_ldc4", "dop_ldc4"});
-    declare(&x);
+    declare_attention(&x);
     dop_attend_begin(&x, "");
     dop_nest_code(&x.n, "vec4 acc[R];\nfloat l[R], m[R];\nDOP_ROWS(j) {\n    acc[j] = vec4(0.0);\n    l[j] = 0.0;\n"
                         "    m[j] = -1e30;\n}\n"
                         "uint d4 = gl_LocalInvocationIndex %% LANES_D, share = gl_LocalInvocationIndex / LANES_D;\n");
     dop_nest_for(&x.n, "base", "lo", "hi", "CP");
-    multiply(&x);
-    find_largest(&x);
-    weigh(&x);
+    score_positions(&x);
+    find_row_maxima(&x);
+    weigh_positions(&x);
     dop_nest_end(&x.n);
-    meet(&x);
+    reduce_query_rows(&x);
     gen->grid[0] = a->heads / a->merged_heads;
     gen->grid[1] = dop_div_up_u32(e->g->max_t, tile->bq);
     gen->grid[2] = a->splits;
@@ -358,13 +359,13 @@ emit(dop_gen *gen)
 }
 
 static uint32_t
-shared_bytes(dop_gen *gen)
+attention_shared(dop_gen *gen)
 {
     attn a = dop_attn_at(&gen->site);
     return tile_bytes(&a, &gen->choice->tile, gen->e.target) + dop_tail_bytes(gen, 1);
 }
 
-/* More query heads to a KV head than a workgroup holds are divided among workgroups. */
+/* Divides a head group among several workgroups if it exceeds the capacity of one. */
 static void
 divide_heads(const attn *a, const dop_target *t, dop_tile *tile)
 {
@@ -388,7 +389,7 @@ dop_attn_tile(const dop_site *s, dop_tile *tile)
     tile->wg = dop_wg_of(t, t->schedule.attention_wg);
     while (tile->wg < a.value_dim / 4 && tile->wg * 2 <= t->max_workgroup)
         tile->wg *= 2;
-    /* One token: 64 positions at once, which is the shortest split, by as many invocations as fit. */
+    /* One token: 64 positions at once, the length of the shortest split, with the maximum number of invocations. */
     if (g->max_t == 1 && tile->subgroup && !t->cpu) {
         tile->wg = t->schedule.attention_one_wg / (a.dim <= 64 ? 2 : 1);
         while (tile->wg > t->max_workgroup)
@@ -396,18 +397,19 @@ dop_attn_tile(const dop_site *s, dop_tile *tile)
         while (tile->wg < a.value_dim / 4 && tile->wg * 2 <= t->max_workgroup)
             tile->wg *= 2;
         tile->ds = tile->wg / 64;
-        while (tile->ds > t->subgroup || (tile->ds > 1 && a.dim % (tile->ds * step_of(g, &a))))
+        while (tile->ds > t->subgroup || (tile->ds > 1 && a.dim % (tile->ds * key_load_width(g, &a))))
             tile->ds /= 2;
     }
     const uint32_t rows = t->schedule.attention_rows;
     tile->bq = a.group >= rows || dop_attn_mixes(s) || dop_attention_chosen(g, a.id) ? 1 : rows / a.group;
     if (tile->bq > g->max_t)
         tile->bq = g->max_t;
-    /* queries, scores and the final sums share the workgroup's memory */
+    /* queries, scores and final sums share the workgroup's memory */
     while (tile->bq > 1 &&
            (a.group * tile->bq * (a.dim + tile->wg + tile->wg / 8) + tile->wg * 6) * 4 > t->shared_bytes / 4 * 3)
         tile->bq /= 2;
-    /* With large head groups, fewer positions at a time, as long as every four values of a head have an invocation. */
+    /* With large head groups, process fewer positions at a time, as long as there is an invocation for every four values of a
+     * head. */
     while (tile_bytes(&a, tile, t) + sums > t->shared_bytes && tile->wg > least && tile->wg / 2 >= a.value_dim / 4) {
         tile->wg /= 2;
         if (tile->ds > 1)
@@ -416,7 +418,8 @@ dop_attn_tile(const dop_site *s, dop_tile *tile)
     divide_heads(&a, t, tile);
 }
 
-/* Most positions that one workgroup of attention walks over; with a window, no more than the window reaches. */
+/* Returns the maximum number of positions that a workgroup walks over; with a window, at most its length plus the rows of the
+ * step. */
 uint64_t
 dop_attn_reaches(const dop_site *s, const dop_attn *a)
 {
@@ -438,8 +441,8 @@ dop_attn_reaches(const dop_site *s, const dop_attn *a)
     return most > least ? most : least;
 }
 
-/* Loop trip count of the prologue and epilogue of attention: heads of queries and of this step's rows, statistics of whole rows, a
- * per-head product. */
+/* Returns the loop trip count of the prologue and epilogue: heads of queries and of this step's rows, statistics of whole
+ * rows, and the per-head product. */
 uint64_t
 dop_trips_heads(const dop_site *s, const dop_tile *tile, const dop_attn *a, uint32_t rows)
 {
@@ -455,9 +458,9 @@ dop_trips_heads(const dop_site *s, const dop_tile *tile, const dop_attn *a, uint
     return n + (found->tail.id ? (dop_turns(1u << 14, tile->wg) + dop_turns(a->value_dim, 4)) * rows : 0);
 }
 
-/* Loop trip count of the general kernel: loops over the query rows of a workgroup, for every chunk of positions. */
+/* Returns the loop trip count of the general kernel: loops over the workgroup's query rows for every chunk of positions. */
 static uint64_t
-trips(const dop_site *s, const dop_tile *tile)
+trips_attention(const dop_site *s, const dop_tile *tile)
 {
     const dop_attn a = dop_attn_at(s);
     const uint32_t ds = tile->ds ? tile->ds : 1, at_once = tile->wg / ds, lanes = a.value_dim / 4;
@@ -472,7 +475,7 @@ trips(const dop_site *s, const dop_tile *tile)
 }
 
 static dop_refusal
-fits(const dop_site *s)
+fits_attention(const dop_site *s)
 {
     dop_refusal no = sees_blocks(s) ? refuse_heads(s) : dop_attn_refuses(s);
     if (!no.why && dop_attn_at(s).value_dim / 4 > dop_pow2_floor(s->t->max_workgroup))
@@ -482,29 +485,29 @@ fits(const dop_site *s)
 }
 
 static dop_refusal
-fits_alone(const dop_site *s)
+fits_attention_alone(const dop_site *s)
 {
     dop_refusal no = dop_attn_refuses_blocks(s);
-    return no.why ? no : fits(s);
+    return no.why ? no : fits_attention(s);
 }
 
 static void
-settle(const dop_site *s, dop_tile *tile)
+settle_attention(const dop_site *s, dop_tile *tile)
 {
     const attn a = dop_attn_at(s);
-    if (tile->bq) /* else it is illegal */
+    if (tile->bq) /* otherwise the tile is illegal */
         divide_heads(&a, s->t, tile);
 }
 
-/* Four values of a head for each invocation.  ds lanes, which sum by shuffles, share a key; rows of several sequences, or that see chosen
- * positions, are alone in a workgroup. */
+/* Checks the tile. An invocation has four values of a head, and ds lanes, which reduce by shuffles, share a key. Rows of
+ * several sequences, or that attend to chosen positions, need workgroups of their own. */
 static void
-legal(dop_check *c)
+legal_attention(dop_check *c)
 {
     const attn a = dop_attn_at(c->s);
     const dop_tile *t = c->tile;
     const bool alone = dop_attn_mixes(c->s) || dop_attention_chosen(c->s->g, a.id);
-    const uint32_t ds = t->ds ? t->ds : 1, step = step_of(c->s->g, &a);
+    const uint32_t ds = t->ds ? t->ds : 1, step = key_load_width(c->s->g, &a);
     dop_check_range(c, DOP_TILE_NO_wg, a.value_dim / 4, c->s->t->max_workgroup);
     if (!dop_check_range(c, DOP_TILE_NO_bq, 1, alone ? 1 : c->s->g->max_t) ||
         (t->ds > 1 && !dop_check_power(c, DOP_TILE_NO_ds, 1, t->subgroup ? c->s->t->subgroup : 1)))
@@ -512,15 +515,17 @@ legal(dop_check *c)
     dop_check_when(c, ds == 1 || a.dim % (ds * step) == 0, DOP_TILE_NO_ds,
                    "ds must divide the values of a head, in whole loads");
     dop_check_divides(c, DOP_TILE_NO_group_wgs, a.group, "query heads of a KV head");
-    dop_check_most(c, DOP_TILE_NO_bq, (uint64_t)heads_of(&a, t) * t->bq, DOP_MOST_SUMS / 4, "heads x bq");
+    dop_check_most(c, DOP_TILE_NO_bq, (uint64_t)count_wg_heads(&a, t) * t->bq, DOP_MOST_SUMS / 4, "heads x bq");
     if (c->s->r->info->attn.merged && !c->s->routes)
-        dop_check_most(c, DOP_TILE_NO_group_wgs, a.heads / heads_of(&a, t), DOP_COUNTS_MOST, "workgroups of heads");
+        dop_check_most(c, DOP_TILE_NO_group_wgs, a.heads / count_wg_heads(&a, t), DOP_COUNTS_MOST,
+                       "workgroups of heads");
 }
 
-#define ATTENTION \
-    .tile = dop_attn_tile, .shared = shared_bytes, .emit = emit, .trips = trips, .settle = settle, .legal = legal
+#define ATTENTION                                                                                        \
+    .tile = dop_attn_tile, .shared = attention_shared, .emit = emit_attention, .trips = trips_attention, \
+    .settle = settle_attention, .legal = legal_attention
 
-const dop_descriptor dop_descriptor_attention = {ATTENTION, .fits = fits_alone, .stage = DOP_VARIANT_attention_decode,
-                                                 .fields = DOP_FIELD(bq)};
+const dop_descriptor dop_descriptor_attention = {ATTENTION, .fits = fits_attention_alone,
+                                                 .stage = DOP_VARIANT_attention_decode, .fields = DOP_FIELD(bq)};
 const dop_descriptor dop_descriptor_attention_subgroup = {
-    ATTENTION, .fits = fits, .stage = DOP_VARIANT_attention_decode, .fields = DOP_FIELD(bq) | DOP_FIELD(ds)};
+    ATTENTION, .fits = fits_attention, .stage = DOP_VARIANT_attention_decode, .fields = DOP_FIELD(bq) | DOP_FIELD(ds)};

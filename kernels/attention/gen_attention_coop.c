@@ -1,11 +1,11 @@
-/* Prefill attention on matrix units, in one walk over the cache, with the online softmax of FlashAttention-2 (Dao, arXiv 2307.08691): a
- * workgroup has query rows (tokens by the query heads of one KV head, or a share of these), and takes CP positions at a time, whose K
- * and V rows all its subgroups share while the next ones are on their way to registers (attention_units.glsl).  What groups of
- * positions found is merged at the end.
+/* Prefill attention on matrix units, in one pass over the cache, with the online softmax of FlashAttention-2 (Dao, arXiv
+ * 2307.08691). A workgroup has query rows: tokens by the query heads of one KV head, or a part of these. It processes CP
+ * positions at a time. All its subgroups share their K and V rows in shared memory, while the next ones are prefetched to
+ * registers (attention_units.glsl). The results of position groups are merged at the end.
  *
- * Scores stay in the units: exp2(score - M) is made element by element, whatever rows and columns an invocation has.  M is no maximum
- * but a number that no score so far exceeds by more than 2^SLACK: only where one does, the subgroup takes the rows' maxima through its
- * piece of shared memory and scales its sums, so that almost all tiles need neither. */
+ * Scores stay in fragments: exp2(score - M) is computed element-wise, independent of the fragment layout. M need not be the
+ * maximum: no score so far exceeds it by more than 2^SLACK. Only if a score does, the subgroup computes row maxima through
+ * shared memory and rescales its sums; almost all tiles skip this. */
 #include "kernels/attention/attend.h"
 #include "kernels/attention/gen_attend.h"
 #include "kernels/attention/gen_attention.h"
@@ -15,66 +15,67 @@
 
 #include <math.h>
 
-/* How a matrix of probabilities, which is a sum to the matrix units, becomes a factor of the second product. */
+/* How a fragment of probabilities, which is an accumulator, becomes a factor of the second product. */
 typedef enum pass_way {
-    PASS_CAST,   /* by a conversion: the NV form, whose matrices are not tied to a use */
-    PASS_HALVES, /* through shared memory, as sums of f16 */
-    PASS_FLOATS  /* through shared memory, as sums of f32 that invocations convert */
+    PASS_CAST,   /* by a conversion: NV matrices have no fixed use */
+    PASS_HALVES, /* through shared memory, as f16 accumulators */
+    PASS_FLOATS  /* through shared memory, as f32 accumulators that invocations convert */
 } pass_way;
 
-/* Consequences of a tile: how its subgroups divide the work, and where things are in shared memory, in words of 16 bytes. */
+/* Properties derived from a tile: the division of work among subgroups, and the shared memory layout in 16-byte words. */
 typedef struct layout {
-    uint32_t dim, value_dim; /* of a head, filled up with zeros to whole matrices */
-    uint32_t heads;          /* of a workgroup; others have the other query heads of its KV head */
+    uint32_t dim, value_dim; /* head sizes, zero-padded to whole fragments */
+    uint32_t heads;          /* query heads of a workgroup; others have the rest of the KV head's group */
     uint32_t subgroups, row_groups, position_groups;
-    uint32_t value_groups; /* the same rows and positions, for a share of the values each */
-    uint32_t depth_groups; /* value groups that make a share of the scores' depth each and add them up */
-    uint32_t m, rows;      /* rows of queries: of a matrix, of the workgroup */
-    uint32_t n;            /* columns of a matrix, and as many rows of its second factor */
-    uint32_t positions;    /* processed at a time */
-    bool split_q;          /* queries are sums of two halves */
-    bool q_stays;          /* queries stay in shared memory, because registers would not hold them */
-    bool one_buffer;       /* K and V of a tile take turns in one buffer of shared memory */
+    uint32_t value_groups; /* subgroups with the same rows and positions, each with a share of the values */
+    uint32_t depth_groups; /* value groups that each compute a share of the scores' depth and add them up */
+    uint32_t m, rows;      /* query rows of a fragment; of the workgroup */
+    uint32_t n;            /* columns of a fragment, also rows of its second factor */
+    uint32_t positions;    /* positions processed at a time */
+    bool split_q;          /* queries are represented as sums of two f16 values */
+    bool q_stays;          /* queries stay in shared memory, because registers cannot hold them */
+    bool one_buffer;       /* K and V of a tile alternate in one shared memory buffer */
     bool in_keys;          /* V is columns of K */
     pass_way pass;
     uint32_t v_at, q_at, piece_at, piece, words;
-    uint32_t bytes; /* of shared memory in all */
+    uint32_t bytes; /* total bytes of shared memory */
 } layout;
 
 static uint32_t
-max_u32(uint32_t a, uint32_t b)
+larger_of(uint32_t a, uint32_t b)
 {
     return a > b ? a : b;
 }
 
-/* Must queries be sums of two halves?  Rounding a query to f16 makes an error in its scores that grows with the scale.  Usually
- * the scale is one over the root of the length, and the error does not matter.  Where queries and keys are normed and the scale is
- * 1 (Gemma 4), it does. */
+/* True if queries must be sums of two f16 values. Rounding a query to f16 causes a score error proportional to the scale.
+ * Usually the scale is 1/sqrt(dim), and the error is negligible. With normalized queries and keys and a scale of 1 (Gemma 4),
+ * it is not. */
 static bool
 splits_queries(const dop_graph *g, const dop_attn *a)
 {
     return dop_node_f(g, a->id, DOP_A_scale) * sqrt(a->dim) > 2;
 }
 
-/* 32-bit registers of an invocation that live through the loop over positions, without queries. */
+/* Returns the 32-bit registers of an invocation that are live throughout the loop over positions, without queries. */
 static uint32_t
 value_registers(const layout *l, const dop_target *t)
 {
     const uint32_t sum = l->m * l->n / t->subgroup, scores = l->positions / l->position_groups / l->n;
     return (l->value_dim / l->value_groups / l->n + scores + 2) * sum +
-           l->positions * max_u32(l->dim, l->value_dim) / 2 / (l->subgroups * t->subgroup);
+           l->positions * larger_of(l->dim, l->value_dim) / 2 / (l->subgroups * t->subgroup);
 }
 
-/* The same, if queries stay in registers. */
+/* Returns the live registers if queries stay in registers. */
 static uint32_t
-registers(const layout *l, const dop_target *t)
+count_units_registers(const layout *l, const dop_target *t)
 {
     return value_registers(l, t) + l->dim / l->n / l->depth_groups * (l->m * l->n / t->subgroup) / 2;
 }
 
-/* The heads of a workgroup: all that share a KV head, or as many as divide these and are no more than the rows of a matrix. */
+/* Returns the query heads per workgroup: all that share a KV head, or the largest divisor that fits in the rows of a
+ * fragment. */
 static uint32_t
-heads_of(const dop_attn *a, uint32_t m)
+count_units_heads(const dop_attn *a, uint32_t m)
 {
     uint32_t heads = a->group;
     for (uint32_t of = 1; heads > m; of++)
@@ -84,7 +85,7 @@ heads_of(const dop_attn *a, uint32_t m)
 }
 
 static layout
-layout_of(const dop_graph *g, const dop_attn *a, const dop_tile *tile, const dop_target *t)
+lay_out_units(const dop_graph *g, const dop_attn *a, const dop_tile *tile, const dop_target *t)
 {
     const uint32_t n = dop_matrix_n(t->matrix);
     layout l = {.dim = dop_div_up_u32(a->dim, n) * n,
@@ -93,15 +94,15 @@ layout_of(const dop_graph *g, const dop_attn *a, const dop_tile *tile, const dop
                 .m = dop_matrix_m(t->matrix),
                 .n = n,
                 .in_keys = dop_attn_values_in_keys(g, a)};
-    l.heads = heads_of(a, l.m);
+    l.heads = count_units_heads(a, l.m);
     l.depth_groups = l.dim / n % l.value_groups == 0 ? l.value_groups : 1;
     l.subgroups = tile->wg / t->subgroup;
     l.position_groups = tile->ds ? tile->ds : 1;
-    l.row_groups = max_u32(l.subgroups / l.position_groups / l.value_groups, 1);
+    l.row_groups = larger_of(l.subgroups / l.position_groups / l.value_groups, 1);
     l.positions = tile->positions ? tile->positions : 64;
     l.rows = l.row_groups * l.m;
     l.split_q = splits_queries(g, a);
-    l.q_stays = l.split_q || registers(&l, t) > t->schedule.attention_units_registers;
+    l.q_stays = l.split_q || count_units_registers(&l, t) > t->schedule.attention_units_registers;
     l.pass = !(t->caps & DOP_CAP_coop_khr) ? PASS_CAST : t->caps & DOP_CAP_coop_f16_sums ? PASS_HALVES : PASS_FLOATS;
     uint32_t k = l.positions * (l.dim / 8 + 1), v = l.positions * (l.value_dim / 8 + 1);
     uint32_t q = l.rows * (l.dim / 8 + 1) * (l.split_q ? 2 : 1),
@@ -109,27 +110,27 @@ layout_of(const dop_graph *g, const dop_attn *a, const dop_tile *tile, const dop
     l.piece = l.m * (n / 4 + 1) * (l.pass == PASS_FLOATS ? 2 : 1);
     uint32_t pieces = l.piece * l.subgroups, rest = pieces + (l.q_stays ? q : 0);
     l.one_buffer = !l.in_keys && (k + v + rest) * 16 + stats > t->shared_bytes;
-    uint32_t tiles = l.in_keys ? k : l.one_buffer ? max_u32(k, v) : k + v;
+    uint32_t tiles = l.in_keys ? k : l.one_buffer ? larger_of(k, v) : k + v;
     l.v_at = l.in_keys ? a->value_start / 8 : l.one_buffer ? 0 : k;
     l.q_at = l.q_stays ? tiles : 0;
     l.piece_at = l.q_stays ? tiles + q : tiles;
-    l.words = max_u32(l.piece_at + pieces, q);
+    l.words = larger_of(l.piece_at + pieces, q);
     l.bytes = l.words * 16 + stats;
     return l;
 }
 
-/* A kernel's nest, its layout, and its memory. */
+/* State of the generator: nest, layout, and memory bits. */
 typedef struct units {
     dop_attend x;
     layout l;
-    bool late; /* scores have a cap */
+    bool late; /* scores have a soft cap, so scaling is applied late */
     uint32_t keys, values, pieces,
-        rows; /* K, V, the subgroups' pieces, M and sums of rows: bits by dop_nest_memory() */
+        rows; /* memory bits (dop_nest_memory): K, V, pieces of subgroups, statistics of rows */
 } units;
 
-/* Products of queries and keys.  Queries of two halves are two factors. */
+/* Emits code that computes products of queries and keys. Queries that are sums of two f16 values are two factors. */
 static void
-multiply(units *u)
+multiply_queries(units *u)
 {
     const layout *l = &u->l;
     dop_nest_code(&u->x.n,
@@ -152,7 +153,7 @@ multiply(units *u)
         ->reads = u->keys | (l->q_stays ? u->x.q : 0);
 }
 
-/* The sums of subgroups that have a share of the depth each, of one matrix after the other. */
+/* Emits code that adds up the scores of the subgroups that share the depth, one fragment at a time. */
 static void
 add_depths(units *u)
 {
@@ -169,9 +170,10 @@ add_depths(units *u)
     }
 }
 
-/* Some positions must not count at the edge of what the rows see; and where a score is too large, all sums are scaled. */
+/* Emits code that masks positions at the edges of the rows' ranges, and rescales all sums if a score exceeds M by too
+ * much. */
 static void
-scale(units *u)
+rescale_units(units *u)
 {
     const char *cap =
         u->late ? dop_nest_text(&u->x.n, "DOP_EACH(c, FC) DOP_EACH(e, EL) s[c][e] = dop_tanh(s[c][e] * %.9g);\n",
@@ -219,10 +221,10 @@ scale(units *u)
         ->writes = u->pieces;
 }
 
-/* Scores become weights, which are factors p: by a conversion, or in shared memory, two at a time; there as sums of halves, or of floats
- * that invocations convert. */
+/* Emits code that converts scores to weights p, factors of the second product: by a conversion, or through shared memory, two
+ * fragments at a time. */
 static void
-weigh(units *u)
+weigh_units(units *u)
 {
     static const char *const pass[] = {
         [PASS_CAST] = "    p[c] = FRAG_A(s[c]);\n",
@@ -250,9 +252,10 @@ weigh(units *u)
         ->writes = u->pieces;
 }
 
-/* A turn of the loop over positions.  Sums are of the rounded weights, which are what V is multiplied with, so that these add up to 1. */
+/* Emits an iteration of the loop over positions. The sums add up the rounded weights that V is multiplied by, so that
+ * normalized weights add up to 1. */
 static void
-turn(units *u)
+emit_units_iteration(units *u)
 {
     static const char *const next = "if (base + CP <= wh) {\n    DOP_LOAD(NK, D, K, base + CP)\n}\n";
     const layout *l = &u->l;
@@ -267,14 +270,14 @@ turn(units *u)
                   depths ? "FRAG s[FC];\n" : "");
     dop_nest_if(n, "live")->apart = true;
     dop_nest_code(n, "%s", depths ? "" : "FRAG s[FC];\n");
-    multiply(u);
+    multiply_queries(u);
     if (depths) {
         dop_nest_end(n);
         add_depths(u);
         dop_nest_if(n, "live")->apart = true;
     }
-    scale(u);
-    weigh(u);
+    rescale_units(u);
+    weigh_units(u);
     dop_nest_end(n);
     if (!l->in_keys) {
         dop_nest_code(n, "DOP_PUT(NV, DV, V, V_AT, LV)\n")->writes = u->values;
@@ -293,9 +296,9 @@ turn(units *u)
     dop_nest_end(n);
 }
 
-/* Brings the sums of all position groups to one scale and adds them up. */
+/* Emits code that rescales the sums of all position groups to a common maximum, and adds them up. */
 static void
-meet(units *u)
+merge_position_groups(units *u)
 {
     dop_nest *n = &u->x.n;
     dop_nest_code(n, "if (lane %% LANES == 0u)\n    dop_f[stats + lane / LANES] = l;\n")->writes = u->rows;
@@ -319,10 +322,11 @@ meet(units *u)
     dop_nest_return(n, "sub >= RG");
 }
 
-/* Stores sums through the subgroup's piece; every invocation has the sum of weights of the row that it owns.  A sink is one more score of
- * the head, which counts only in that: the largest score may be far below it, and the sum is then large, as it should be. */
+/* Emits code that stores outputs through the subgroup's piece of shared memory; each invocation holds the sum of weights of
+ * its row. A sink is an additional score that only counts in the sum. It may exceed the running max by far, which makes the
+ * sum large, as intended. */
 static void
-store(units *u)
+store_units_output(units *u)
 {
     dop_emit *e = &u->x.gen->e;
     dop_nest *n = &u->x.n;
@@ -335,7 +339,7 @@ store(units *u)
                      "uint row = row0 + lane / LANES, t = t0 + row / G, h = DOP_H(row);\n")
         ->writes = u->pieces;
     if (u->l.position_groups > 1)
-        meet(u);
+        merge_position_groups(u);
     else
         dop_nest_code(n, "float most = dop_m[stats + lane / LANES];\n");
     if (sinks) {
@@ -359,9 +363,9 @@ store(units *u)
     dop_nest_end(n);
 }
 
-/* Numbers, memory, macros and functions.  Scores times FACTOR are exponents of 2, as exp2 takes them. */
+/* Declares numbers, memory, macros and functions. Scores times FACTOR are arguments of exp2. */
 static dop_status
-declare(units *u)
+declare_units_attention(units *u)
 {
     dop_attend *x = &u->x;
     const layout *l = &u->l;
@@ -384,10 +388,10 @@ declare(units *u)
     return dop_template_fill(x->gen, "attention_units.glsl", &keys, &x->decls);
 }
 
-/* What rows see: those of the workgroup lo to wh; of the subgroup, the first from sf or later, from sg on all of them, and the last to sl
- * or farther, to sh. */
+/* Returns code that computes ranges of positions. Workgroup: lo to wh. Subgroup: all rows attend to sg .. sl, and some rows
+ * to positions from sf on and up to sh. */
 static const char *
-span(dop_gen *gen, const dop_attn *a)
+find_units_ranges(dop_gen *gen, const dop_attn *a)
 {
     return dop_emit_str(
         &gen->e,
@@ -410,9 +414,9 @@ span(dop_gen *gen, const dop_attn *a)
         dop_attn_bounds(gen, a));
 }
 
-/* The walk over positions.  Queries stay in registers, or where these would not hold them in shared memory. */
+/* Emits the loop over positions. Queries stay in registers, or in shared memory if registers cannot hold them. */
 static void
-walk(units *u)
+walk_units(units *u)
 {
     const layout *l = &u->l;
     dop_nest *n = &u->x.n;
@@ -431,27 +435,26 @@ walk(units *u)
     dop_nest_code(n, "DOP_FILL(0u, CP, D, DM, LK)\n%s", l->in_keys ? "" : "DOP_FILL(V_AT, CP, DV, DVM, LV)\n")->writes =
         u->keys | u->values;
     dop_nest_code(n, "FRAG acc[FV], sums = FRAG(0.0), m = FRAG(NOTHING);\nDOP_EACH(i, FV) acc[i] = FRAG(0.0);\n");
-    dop_nest_for(n, "base", "lo", "wh", "CP")->through =
-        true; /* a bound of wh + 1 made NVIDIA's compiler unroll turns */
-    turn(u);
+    dop_nest_for(n, "base", "lo", "wh", "CP")->through = true; /* with a bound of wh + 1, NVIDIA's compiler unrolls */
+    emit_units_iteration(u);
     dop_nest_end(n);
 }
 
 static dop_status
-emit(dop_gen *gen)
+emit_units(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_tile *tile = &gen->choice->tile;
     units u = {.x = {.a = dop_attn_at(&gen->site)}};
     dop_attn *a = &u.x.a;
-    const layout l = u.l = layout_of(e->g, a, tile, e->target);
+    const layout l = u.l = lay_out_units(e->g, a, tile, e->target);
     a->rows = l.heads * tile->bq;
     gen->halves = true;
     gen->votes = true;
     if (l.pass == PASS_HALVES)
         e->caps |= DOP_CAP_coop_f16_sums;
     if (dop_node_at(e->g, a->n->src[1])->type == DOP_TYPE_f32)
-        e->blocks = true; /* whose functions pack halves */
+        e->blocks = true; /* cache.glsl has the functions that pack f16 */
     gen->grid[0] = a->kv * (a->group / l.heads);
     gen->grid[1] = dop_div_up_u32(e->g->max_t, tile->bq);
     const dop_nest_placement pl = {
@@ -474,24 +477,24 @@ emit(dop_gen *gen)
                              "    if (t0 >= n_tokens)\n        return;\n",
                              a->group / l.heads, dop_emit_n_tokens(e)),
         .sequence = "0u",
-        .span = span(gen, a),
+        .span = find_units_ranges(gen, a),
         .product = "x",
         .tail = a->head0,
         .tail_heads = "G",
         .at_once = 1};
     dop_attend_open(&u.x, gen, &pl, &rows, (const char *const[]){"DOP_WORDS", "DOP_WORDS"});
-    const dop_status st = declare(&u);
+    const dop_status st = declare_units_attention(&u);
     dop_attend_begin(&u.x, "    uvec4 next[max(NK, NV)];\n    DOP_LOAD(NK, D, K, lo)\n");
-    walk(&u);
-    store(&u);
+    walk_units(&u);
+    store_units_output(&u);
     return st == DOP_OK ? dop_attend_finish(&u.x) : st;
 }
 
 static uint32_t
-shared_bytes(dop_gen *gen)
+units_shared_bytes(dop_gen *gen)
 {
     dop_attn a = dop_attn_at(&gen->site);
-    return layout_of(gen->e.g, &a, &gen->choice->tile, gen->e.target).bytes;
+    return lay_out_units(gen->e.g, &a, &gen->choice->tile, gen->e.target).bytes;
 }
 
 static uint32_t
@@ -499,12 +502,12 @@ longest_head(const dop_target *t)
 {
     uint32_t most = 0;
     for (uint32_t i = 0; i < t->schedule.n_attention_tiles; i++)
-        most = max_u32(most, t->schedule.attention_tiles[i].most_dim);
+        most = larger_of(most, t->schedule.attention_tiles[i].most_dim);
     return most;
 }
 
 static dop_refusal
-fits(const dop_site *s)
+fits_units(const dop_site *s)
 {
     dop_diag ignored = {0};
     dop_gen gen;
@@ -516,74 +519,77 @@ fits(const dop_site *s)
         return (dop_refusal){"the cache is split", NULL};
     if (!dop_attn_in_eights(s->g, &a) && dop_attention_cached(s->g, a.id))
         return (dop_refusal){"the cache is f32", "`kv` f16"};
-    if (a.dim % 8 || max_u32(a.dim, a.value_dim) > longest_head(s->t))
+    if (a.dim % 8 || larger_of(a.dim, a.value_dim) > longest_head(s->t))
         return (dop_refusal){"the head is no multiple of 8 values, or longer than schedule.attention_tiles has", NULL};
     const bool in_keys =
         dop_attn_values_in_keys(s->g, &a) && a.value_start % 8 == 0 && a.value_dim % dop_matrix_n(s->t->matrix) == 0;
     if (!in_keys && (a.value_start || a.value_stride != a.value_dim || a.value_dim % 8))
         return (dop_refusal){"values are no rows of multiples of 8", NULL};
-    if (dop_matrix_n(s->t->matrix) != dop_matrix_k(s->t->matrix)) /* a matrix of weights is a factor, too */
+    if (dop_matrix_n(s->t->matrix) != dop_matrix_k(s->t->matrix)) /* a fragment of weights is also a factor */
         return (dop_refusal){"the target's matrices have fewer columns than depth", NULL};
     if (dop_attn_makes_heads(&gen) || !dop_emit_wide(&gen.e, a.n->src[0]))
         return (dop_refusal){"the region makes heads or cache rows itself", "`apart`"};
     return dop_attn_refuses_slopes(s);
 }
 
-/* Avoided for one token only.  Unused rows of a matrix cost nothing: even 4 rows take less time with matrix units than without. */
+/* Avoids only single tokens. Unused fragment rows are cheap: even 4 rows are faster with matrix units than without. */
 static const char *
-avoid(const dop_site *s)
+avoid_units(const dop_site *s)
 {
     return s->g->max_t < 2 ? "one token" : NULL;
 }
 
-/* A head too long for the sums of one subgroup, whose registers then do not hold queries either, gets groups of values. */
+/* Applies the groups to the tile. If a head is too long for the accumulators of one subgroup, whose registers cannot hold
+ * queries either, its values are divided into groups. */
 static layout
-take_shape(const dop_site *s, const dop_attn *a, const dop_attention_groups *of, dop_tile *tile)
+apply_units_shape(const dop_site *s, const dop_attn *a, const dop_attention_groups *of, dop_tile *tile)
 {
     enum { ONE_GROUP = 256, MOST_GROUPS = 8 };
     layout l;
     tile->ds = of->position_groups;
     tile->positions = of->positions;
     const uint32_t m = dop_matrix_m(s->t->matrix);
-    tile->bq = of->row_groups * m / heads_of(a, m);
+    tile->bq = of->row_groups * m / count_units_heads(a, m);
     for (tile->group_wgs = 1;; tile->group_wgs *= 2) {
         tile->wg = of->row_groups * of->position_groups * tile->group_wgs * s->t->subgroup;
-        l = layout_of(s->g, a, tile, s->t);
+        l = lay_out_units(s->g, a, tile, s->t);
         const uint32_t next = 2 * tile->group_wgs;
-        const uint32_t used = l.split_q ? value_registers(&l, s->t) : registers(&l, s->t);
+        const uint32_t used = l.split_q ? value_registers(&l, s->t) : count_units_registers(&l, s->t);
         if (l.value_dim <= ONE_GROUP || of->position_groups > 1 || next > MOST_GROUPS || l.value_dim % (next * l.n) ||
             used <= s->t->schedule.attention_units_registers)
             return l;
     }
 }
 
-/* The tile: the first row of schedule.attention_tiles that fits the head and the target.  Where there are not enough rows of
- * queries to occupy all cores, positions are divided among subgroups instead. */
+/* Chooses the tile: the first row of schedule.attention_tiles that fits the head and the target. If there are not enough
+ * query rows to occupy all cores, positions are divided among subgroups instead. */
 static void
-choose_tile(const dop_site *s, dop_tile *tile)
+choose_units_tile(const dop_site *s, dop_tile *tile)
 {
     const dop_target *t = s->t;
     dop_attn a = dop_attn_at(s);
     const dop_attention_shape *rows = t->schedule.attention_tiles;
     for (uint32_t i = 0; i < t->schedule.n_attention_tiles; i++) {
-        if (max_u32(a.dim, a.value_dim) > rows[i].most_dim)
+        if (larger_of(a.dim, a.value_dim) > rows[i].most_dim)
             continue;
-        bool many = take_shape(s, &a, &rows[i].many, tile).bytes <= t->shared_bytes && tile->wg <= t->max_workgroup;
-        if (many && dop_div_up_u32(s->g->max_t, tile->bq) * (a.heads / heads_of(&a, dop_matrix_m(t->matrix))) * 4 >=
-                        t->cores * 3)
+        bool many =
+            apply_units_shape(s, &a, &rows[i].many, tile).bytes <= t->shared_bytes && tile->wg <= t->max_workgroup;
+        if (many &&
+            dop_div_up_u32(s->g->max_t, tile->bq) * (a.heads / count_units_heads(&a, dop_matrix_m(t->matrix))) * 4 >=
+                t->cores * 3)
             return;
-        if (take_shape(s, &a, &rows[i].few, tile).bytes <= t->shared_bytes && tile->wg <= t->max_workgroup)
+        if (apply_units_shape(s, &a, &rows[i].few, tile).bytes <= t->shared_bytes && tile->wg <= t->max_workgroup)
             return;
         if (many) {
-            take_shape(s, &a, &rows[i].many, tile);
+            apply_units_shape(s, &a, &rows[i].many, tile);
             return;
         }
     }
 }
 
-/* Groups of subgroups for rows of queries, positions and values, with whole matrices each. */
+/* Checks that groups of subgroups for query rows, positions and values consist of whole fragments. */
 static void
-legal(dop_check *c)
+legal_units(dop_check *c)
 {
     const dop_attn a = dop_attn_at(c->s);
     const dop_tile *t = c->tile;
@@ -593,7 +599,7 @@ legal(dop_check *c)
         !dop_check_multiple(c, DOP_TILE_NO_wg, groups * c->s->t->subgroup, groups * c->s->t->subgroup,
                             c->s->t->max_workgroup))
         return;
-    const layout l = layout_of(c->s->g, &a, t, c->s->t);
+    const layout l = lay_out_units(c->s->g, &a, t, c->s->t);
     dop_check_when(c, l.value_dim % (values * n) == 0, DOP_TILE_NO_group_wgs, "values cannot be divided into groups");
     dop_check_when(c, positions % (n * l.position_groups) == 0, DOP_TILE_NO_ds,
                    "ds must divide the positions that are processed at a time, in whole matrices");
@@ -602,12 +608,12 @@ legal(dop_check *c)
 
 const dop_descriptor dop_descriptor_attention_coop = {
     .fields = DOP_FIELD(bq) | DOP_FIELD(ds),
-    .legal = legal,
-    .fits = fits,
-    .avoid = avoid,
-    .tile = choose_tile,
-    .shared = shared_bytes,
-    .emit = emit,
+    .legal = legal_units,
+    .fits = fits_units,
+    .avoid = avoid_units,
+    .tile = choose_units_tile,
+    .shared = units_shared_bytes,
+    .emit = emit_units,
     .stage = DOP_VARIANT_attention_decode,
     .matrix_form = DOP_CAP_coop_khr,
 };

@@ -1,11 +1,12 @@
-/* Attention of one token, or of one of each of several sequences, on a GPU: flash decoding, in which a workgroup takes R query heads of
- * one KV head over one split of the cache, CP positions at a time.  Lanes own pieces of rows of the cache (attention_pieces.glsl).
+/* Decode attention on a GPU, for one token, or for one of each of several sequences: flash decoding. A workgroup processes R
+ * query heads of one KV head over one split of the cache, CP positions at a time. Lanes hold pieces of cache rows
+ * (attention_pieces.glsl).
  *
- * The first rows are loaded before this step's queries are there, and the next ones while the current ones are used, so that the
- * latency of loads is hidden.
+ * To hide load latency, the first rows are loaded before this step's queries arrive, and the next ones while the current ones
+ * are used.
  *
- * Two placements: the workgroup's subgroups walk together, and scores go to shared memory, where one subgroup turns those of a head into
- * weights; or they walk apart over positions of their own, whose lanes keep the scores, and nobody waits before the end. */
+ * There are two placements. Subgroups can walk together: scores go to shared memory, where one subgroup computes a head's
+ * weights. Or they walk apart over separate positions: lanes keep the scores, and there is no barrier until the end. */
 #include "ir/graph/cache_row.h"
 #include "ir/graph/ops.h"
 #include "kernels/attention/attend.h"
@@ -18,9 +19,9 @@
 #include "kernels/gen/templates.h"
 #include "kernels/gen/trips.h"
 
-/* Cooperative lanes that share a row of the cache; each lane has equally many pieces of 8 values. */
+/* Returns the number of cooperative lanes per cache row; each lane has equally many pieces of 8 values. */
 static uint32_t
-lanes_of(const dop_attn *a, const dop_target *t)
+count_decode_lanes(const dop_attn *a, const dop_target *t)
 {
     uint32_t lanes = t->subgroup;
     while (lanes > 1 && (a->dim % (8 * lanes) || a->value_dim % (8 * lanes)))
@@ -28,16 +29,16 @@ lanes_of(const dop_attn *a, const dop_target *t)
     return lanes;
 }
 
-/* Are the values columns of the keys, which a lane already holds? */
+/* True if the values are columns of the keys, which a lane already holds. */
 static bool
 values_are_keys(const dop_graph *g, const dop_attn *a, uint32_t lanes)
 {
     return dop_attn_values_in_keys(g, a) && a->value_start % (8 * lanes) == 0;
 }
 
-/* Applies the tile to the region's attention.  Returns how many workgroups a head group is divided among. */
+/* Applies the tile to the region's attention. Returns the number of workgroups per head group. */
 static uint32_t
-shape(const dop_gen *gen, dop_attn *a)
+apply_decode_tile(const dop_gen *gen, dop_attn *a)
 {
     const dop_tile *tile = &gen->choice->tile;
     uint32_t group_wgs = tile->group_wgs ? tile->group_wgs : 1;
@@ -50,18 +51,19 @@ shape(const dop_gen *gen, dop_attn *a)
     return group_wgs;
 }
 
-/* Positions of the cache per iteration of a workgroup: the tile's, else 64; with small subgroups four for each lane of the
- * subgroup that turns a head's scores into weights, but at least one for each set of lanes that share a row. */
+/* Returns the cache positions per iteration of a workgroup: the tile's, by default 64. With small subgroups it is four per
+ * lane of the subgroup that computes a head's weights, but at least one per group of lanes that share a row. */
 static uint32_t
 positions_of(const dop_attn *a, const dop_tile *tile, const dop_target *t)
 {
-    uint32_t least = tile->wg / lanes_of(a, t);
+    uint32_t least = tile->wg / count_decode_lanes(a, t);
     if (tile->positions || t->subgroup >= 16)
         return tile->positions ? tile->positions : 64;
     return least > t->subgroup * 4 ? least : t->subgroup * 4;
 }
 
-/* The number of subgroups whose sums for one head fit a third of the shared memory; if that is not all, they take turns. */
+/* Returns the number of subgroups whose sums for one head fit in a third of the shared memory; if not all do, they take
+ * turns. */
 static uint32_t
 subgroups_at_once(const dop_attn *a, const dop_tile *tile, const dop_target *t)
 {
@@ -71,9 +73,9 @@ subgroups_at_once(const dop_attn *a, const dop_tile *tile, const dop_target *t)
     return n;
 }
 
-/* Heads whose sums are combined at once: as many as a third of the shared memory holds. */
+/* Returns the number of heads whose sums are combined at once, in a third of the shared memory. */
 static uint32_t
-heads_at_once(const dop_attn *a, const dop_tile *tile, const dop_target *t)
+decode_heads_at_once(const dop_attn *a, const dop_tile *tile, const dop_target *t)
 {
     uint32_t batch = t->shared_bytes / 3 / (subgroups_at_once(a, tile, t) * a->value_dim * 4);
     return batch < 1 ? 1 : batch > a->rows ? a->rows : batch;
@@ -85,20 +87,20 @@ power_of_two(uint32_t n)
     return n != 0 && (n & (n - 1)) == 0;
 }
 
-/* Query heads whose scores a lane holds after products were summed over the lanes of a row: one, or all where heads cannot be
- * divided among the lanes. */
+/* Returns the number of query heads whose scores a lane holds after the reduction over a row's lanes: one, or all if heads
+ * cannot be divided among the lanes. */
 static uint32_t
 left_heads(const dop_attn *a, uint32_t lanes)
 {
     return power_of_two(a->rows) && a->rows <= lanes ? 1 : a->rows;
 }
 
-/* How lanes and subgroups share positions, values and sums. */
+/* Division of positions, values and sums among lanes and subgroups. */
 typedef struct shares {
-    uint32_t lanes, subgroups, rows; /* invocations that share a row of the cache; subgroups; query heads */
-    uint32_t positions, held;        /* positions at a time, of which an invocation holds that many */
-    uint32_t batch, summed;          /* heads and subgroups whose sums meet in shared memory at once */
-    uint32_t left;                   /* query heads whose scores a lane holds in the end */
+    uint32_t lanes, subgroups, rows; /* lanes per cache row; subgroups; query heads */
+    uint32_t positions, held;        /* positions per iteration, of the workgroup and of an invocation */
+    uint32_t batch, summed;          /* heads and subgroups whose sums are in shared memory at once */
+    uint32_t left;                   /* query heads whose scores a lane holds after the reduction */
     bool apart, in_keys;             /* subgroups walk apart; V is columns of K */
 } shares;
 
@@ -107,21 +109,21 @@ shares_of(const dop_gen *gen, const dop_attn *a)
 {
     const dop_tile *tile = &gen->choice->tile;
     const dop_target *t = gen->e.target;
-    const uint32_t lanes = lanes_of(a, t), positions = positions_of(a, tile, t);
+    const uint32_t lanes = count_decode_lanes(a, t), positions = positions_of(a, tile, t);
     return (shares){lanes,
                     tile->wg / t->subgroup,
                     a->rows,
                     positions,
                     positions * lanes / tile->wg,
-                    heads_at_once(a, tile, t),
+                    decode_heads_at_once(a, tile, t),
                     subgroups_at_once(a, tile, t),
                     left_heads(a, lanes),
                     tile->apart,
                     values_are_keys(gen->e.g, a, lanes)};
 }
 
-/* The row that a workgroup computes, its heads and its position, and the position of the first row that this step makes of its sequence:
- * rows of a sequence follow one another in the step, and so do their positions. */
+/* Returns code that finds the workgroup's row, heads and position. `made` is the first position of the sequence in this step:
+ * rows of a sequence and their positions are consecutive in a step. */
 static const char *
 find_row(dop_emit *e, const dop_attn *a, uint32_t group_wgs)
 {
@@ -140,9 +142,9 @@ find_row(dop_emit *e, const dop_attn *a, uint32_t group_wgs)
              : "");
 }
 
-/* Numbers, shared memory, macros and functions of the placement. */
+/* Declares numbers, shared memory, macros and functions of the placement. */
 static dop_status
-declare(dop_attend *x, const shares *l, uint32_t made_rows)
+declare_decode(dop_attend *x, const shares *l, uint32_t made_rows)
 {
     static const char *const vectors[] = {[1] = "float", [2] = "vec2", [4] = "vec4"};
     const dop_attn *a = &x->a;
@@ -154,7 +156,7 @@ declare(dop_attend *x, const shares *l, uint32_t made_rows)
                    sums = l->batch * l->summed * a->value_dim / 4;
     dop_nest *n = &x->n;
     dop_keys keys = {0};
-    if (made_rows > 1) /* the largest array of these stages stands first */
+    if (made_rows > 1) /* the largest array of these stages comes first */
         dop_nest_shared(n, "vec4", "dop_acc", sums);
     x->q = dop_nest_memory(n, "rows of this step") | dop_nest_shared(n, "vec4", "dop_q", l->rows * a->dim / 4);
     dop_nest_shared(n, vectors[wide], "dop_s", l->positions * l->rows / wide);
@@ -179,9 +181,9 @@ declare(dop_attend *x, const shares *l, uint32_t made_rows)
     return dop_template_fill(x->gen, "attention_pieces.glsl", &keys, &x->decls);
 }
 
-/* What needs no queries: loads of rows of earlier steps.  In a stage, mailboxes of splits that this step does not send are emptied: they
- * are still full where an earlier step had more splits, and the next step must find them empty.  The last subgroup does it, because
- * it has no query to wait for. */
+/* Returns code that does not need queries: loads of rows of earlier steps. A stage also empties the mailboxes of unused
+ * splits: they may be full from an earlier step with more splits, and the next step must find them empty. The last subgroup
+ * does this, because it has no query to wait for. */
 static const char *
 begin_early(dop_attend *x, const shares *l)
 {
@@ -205,11 +207,12 @@ begin_early(dop_attend *x, const shares *l)
                : "");
 }
 
-/* Sums of `array` over the lanes whose numbers differ in bits from `from` to below `lanes`: steps that halve the number of values,
- * and then whole ones.  `first` becomes the number of the first value that a lane keeps.  Returns how many steps halve. */
+/* Emits sums of `array` over the lanes whose numbers differ in the bits from `from` to below `lanes`: halving butterfly
+ * steps, followed by full ones. `first` becomes the index of the first value that a lane keeps. Returns the number of halving
+ * steps. */
 static uint32_t
-sums(dop_attend *x, const char *array, const char *first, uint32_t values, uint32_t least, uint32_t from,
-     uint32_t lanes)
+sum_over_lanes(dop_attend *x, const char *array, const char *first, uint32_t values, uint32_t least, uint32_t from,
+               uint32_t lanes)
 {
     uint32_t halvings = 0;
     bool halving = true;
@@ -228,9 +231,10 @@ sums(dop_attend *x, const char *array, const char *first, uint32_t values, uint3
     return halvings;
 }
 
-/* Products of the rows in registers with the queries, and their sums over the lanes of a row; returns how many steps halved them. */
+/* Emits products of the cache rows in registers with the queries, summed over a row's lanes. Returns the number of halving
+ * steps. */
 static uint32_t
-multiply(dop_attend *x, const shares *l)
+multiply_decode(dop_attend *x, const shares *l)
 {
     dop_nest *n = &x->n;
     dop_nest_code(n, "float s[NP * R];\n"
@@ -249,11 +253,11 @@ multiply(dop_attend *x, const shares *l)
     if (l->apart && !l->in_keys)
         dop_nest_code(n, "dop_hold_k(base + CP, kvh, 0u, held_k);\n");
     dop_nest_code(n, "uint first = 0u;\n");
-    return sums(x, "s", "first", l->held * l->rows, l->apart ? l->left : 1, 1, l->lanes);
+    return sum_over_lanes(x, "s", "first", l->held * l->rows, l->apart ? l->left : 1, 1, l->lanes);
 }
 
-/* Scores become weights in shared memory, one head per subgroup.  Earlier sums must be multiplied by dop_fix, because the largest score
- * may have grown. */
+/* Emits code that computes weights in shared memory, one head per subgroup. Earlier sums are later scaled by dop_fix, because
+ * the running max may have grown. */
 static void
 weigh_together(dop_attend *x, const shares *l, uint32_t halvings)
 {
@@ -294,7 +298,7 @@ weigh_together(dop_attend *x, const shares *l, uint32_t halvings)
         ->disjoint = true;
 }
 
-/* The largest, or the sum, of a value over the lanes that have scores of the same head. */
+/* Returns code that reduces a value (maximum or sum) over the lanes with scores of the same head. */
 static const char *
 over_lanes(dop_attend *x, const shares *l, uint32_t halvings, const char *format)
 {
@@ -306,7 +310,8 @@ over_lanes(dop_attend *x, const shares *l, uint32_t halvings, const char *format
     return all;
 }
 
-/* Scores become weights where they are; the subgroup's other lanes need them, and by what earlier sums must be multiplied. */
+/* Emits code that computes weights in the lanes that hold the scores. The subgroup's other lanes receive them, and the scale
+ * factors of earlier sums, through shared memory. */
 static void
 weigh_apart(dop_attend *x, const shares *l, uint32_t halvings)
 {
@@ -338,13 +343,13 @@ weigh_apart(dop_attend *x, const shares *l, uint32_t halvings)
     s->reads = 0;
 }
 
-/* A turn of the loop over positions; returns how many steps halved the sums of products. */
+/* Emits an iteration of the loop over positions. Returns the number of halving steps of the products' sums. */
 static uint32_t
-turn(dop_attend *x, const shares *l)
+emit_decode_iteration(dop_attend *x, const shares *l)
 {
     dop_nest *n = &x->n;
     const char *from = l->apart ? "0u" : "base + CP";
-    const uint32_t halvings = multiply(x, l);
+    const uint32_t halvings = multiply_decode(x, l);
     (l->apart ? weigh_apart : weigh_together)(x, l, halvings);
     dop_nest_code(n, "DOP_EACH(j, R) {\n"
                      "    float fix = DOP_FIX(j);\n"
@@ -365,8 +370,8 @@ turn(dop_attend *x, const shares *l)
     return halvings;
 }
 
-/* Puts what subgroups found of the heads from j0 on into shared memory, `count` values of a lane or heads.  If there is no room for all
- * subgroups they take turns at adding. */
+/* Emits code that stores the subgroups' sums of the heads from j0 on in shared memory, for `count` values of a lane, or
+ * heads. If there is no space for all subgroups, they take turns at adding. */
 static void
 share_values(dop_attend *x, const shares *l, uint32_t j0, uint32_t count)
 {
@@ -400,16 +405,16 @@ share_values(dop_attend *x, const shares *l, uint32_t j0, uint32_t count)
     dop_nest_ends(n, turns);
 }
 
-/* Adds up and stores the sums of all heads, BATCH at a time, after those of the lanes of a subgroup that share values: of all of them, or
- * where subgroups walk apart of those that a lane keeps. */
+/* Emits code that reduces and stores the sums of all heads, BATCH at a time: first over lanes of a subgroup that share
+ * values, then over subgroups. When subgroups walk apart, a lane contributes the values that it keeps. */
 static void
-meet(dop_attend *x, const shares *l)
+reduce_decode_heads(dop_attend *x, const shares *l)
 {
     dop_nest *n = &x->n;
     const uint32_t values = l->rows * (x->a.value_dim / 4 / l->lanes);
     dop_nest_let(n, "uint", "from", "0u");
     const uint32_t halvings =
-        sums(x, "acc", "from", values, l->apart ? 1 : values, l->lanes, x->gen->e.target->subgroup);
+        sum_over_lanes(x, "acc", "from", values, l->apart ? 1 : values, l->lanes, x->gen->e.target->subgroup);
     for (uint32_t j0 = 0; j0 < l->rows; j0 += l->batch) {
         const uint32_t heads = l->rows - j0 < l->batch ? l->rows - j0 : l->batch;
         share_values(x, l, j0, l->apart ? values >> halvings : heads);
@@ -432,12 +437,12 @@ meet(dop_attend *x, const shares *l)
     }
 }
 
-/* The walk over positions. */
+/* Emits the loop over positions. */
 static void
-walk(dop_attend *x, const shares *l)
+walk_decode(dop_attend *x, const shares *l)
 {
     dop_nest *n = &x->n;
-    /* Rows from these positions on do not come from memory. */
+    /* Rows from these positions on come from this step, not from global memory. */
     dop_nest_code(n,
                   "uint held_k = %s, held_v = %s;\n"
                   "if (last < hi) {\n"
@@ -449,7 +454,7 @@ walk(dop_attend *x, const shares *l)
         ->reads = x->q;
     dop_nest_code(n, "vec4 acc[R * CV * 2u];\nDOP_EACH(i, R * CV * 2u) acc[i] = vec4(0.0);\n");
     dop_nest_code(n, "%s",
-                  l->apart ? "float m[LEFT_HEADS], l[LEFT_HEADS];\n" /* of the lane's heads, the same in every turn */
+                  l->apart ? "float m[LEFT_HEADS], l[LEFT_HEADS];\n" /* per head of the lane, over all iterations */
                              "uint head = 0u;\n"
                              "DOP_EACH(j, LEFT_HEADS) {\n    m[j] = -1e30;\n    l[j] = 0.0;\n}\n"
                              "if (gl_LocalInvocationIndex % SG < R) {\n"
@@ -459,7 +464,7 @@ walk(dop_attend *x, const shares *l)
                              "    dop_m[j] = -1e30;\n    dop_l[j] = 0.0;\n}\n");
     dop_stmt *loop = dop_nest_for(n, "base", "own", "hi", "CP");
     loop->in_step = l->apart ? "subgroupMemoryBarrierShared(), subgroupBarrier()" : NULL;
-    const uint32_t halvings = turn(x, l);
+    const uint32_t halvings = emit_decode_iteration(x, l);
     dop_nest_end(n);
     if (l->apart)
         dop_nest_code(n,
@@ -473,12 +478,12 @@ walk(dop_attend *x, const shares *l)
 }
 
 static dop_status
-emit(dop_gen *gen)
+emit_decode(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     dop_attend x = {.a = dop_attn_at(&gen->site), .whole = true};
     dop_attn *a = &x.a;
-    const uint32_t group_wgs = shape(gen, a), made_rows = e->routes ? e->g->max_t : 1;
+    const uint32_t group_wgs = apply_decode_tile(gen, a), made_rows = e->routes ? e->g->max_t : 1;
     const shares l = shares_of(gen, a);
     if (gen->choice->tile.splits)
         e->splits = gen->choice->tile.splits;
@@ -499,15 +504,15 @@ emit(dop_gen *gen)
                                   .tail = a->head0,
                                   .tail_heads = "R",
                                   .at_once = dop_tail_at_once(gen, a->rows)};
-    /* Where the workgroup keeps the rows that this step makes in shared memory, it reads only rows of earlier steps from a cache, and
-     * these reads need not be coherent. */
+    /* If this step's rows are kept in shared memory, only rows of earlier steps are read from the cache, so the reads need
+     * not be coherent. */
     dop_attend_open(
         &x, gen, &pl, &rows,
         (const char *const[]){a->keeps[0] ? "dop_ldw4" : "dop_ldc4", a->keeps[1] ? "dop_ldw4" : "dop_ldc4"});
-    const dop_status st = declare(&x, &l, made_rows);
+    const dop_status st = declare_decode(&x, &l, made_rows);
     dop_attend_begin(&x, begin_early(&x, &l));
-    walk(&x, &l);
-    meet(&x, &l);
+    walk_decode(&x, &l);
+    reduce_decode_heads(&x, &l);
     gen->grid[0] = a->kv * group_wgs;
     gen->grid[1] = e->g->max_t;
     gen->grid[2] = a->splits;
@@ -515,13 +520,13 @@ emit(dop_gen *gen)
 }
 
 static uint32_t
-shared_bytes(dop_gen *gen)
+decode_shared_bytes(dop_gen *gen)
 {
     const dop_tile *tile = &gen->choice->tile;
     const dop_target *t = gen->e.target;
     dop_attn a = dop_attn_at(&gen->site);
-    (void)shape(gen, &a);
-    uint32_t at_once = positions_of(&a, tile, t), batch = heads_at_once(&a, tile, t);
+    (void)apply_decode_tile(gen, &a);
+    uint32_t at_once = positions_of(&a, tile, t), batch = decode_heads_at_once(&a, tile, t);
     uint32_t scores = a.rows * at_once + a.rows * 3 * (tile->apart ? tile->wg / t->subgroup : 1);
     return (a.rows * a.dim + scores + batch * subgroups_at_once(&a, tile, t) * a.value_dim +
             (a.keeps[0] || a.keeps[1] ? (a.dim + a.value_stride) * (gen->e.routes ? gen->e.g->max_t : 1) : 0)) *
@@ -530,7 +535,7 @@ shared_bytes(dop_gen *gen)
 }
 
 static uint64_t
-trips(const dop_site *s, const dop_tile *tile)
+trips_decode(const dop_site *s, const dop_tile *tile)
 {
     const dop_attn a = dop_attn_at(s);
     const uint32_t at_once = tile->positions ? tile->positions : 64;
@@ -540,44 +545,46 @@ trips(const dop_site *s, const dop_tile *tile)
            (uint64_t)rows * a.value_dim + 64;
 }
 
-/* 32-bit registers of an invocation for cache rows, products and sums, where group_wgs workgroups share a head group. */
+/* Returns an invocation's 32-bit registers for cache rows, products and sums, if group_wgs workgroups share a head group. */
 static uint32_t
-registers_of(const dop_graph *g, const dop_attn *a, const dop_target *t, uint32_t wg, uint32_t group_wgs)
+count_decode_registers(const dop_graph *g, const dop_attn *a, const dop_target *t, uint32_t wg, uint32_t group_wgs)
 {
-    uint32_t lanes = lanes_of(a, t), rows = 64 * lanes / wg, heads = a->group / group_wgs;
+    uint32_t lanes = count_decode_lanes(a, t), rows = 64 * lanes / wg, heads = a->group / group_wgs;
     uint32_t pieces = a->dim / 8 / lanes + (values_are_keys(g, a, lanes) ? 0 : a->value_dim / 8 / lanes);
     return rows * pieces * 4 + rows * heads + heads * a->value_dim / lanes;
 }
 
-/* 32-bit registers of an invocation for `rows` cache rows, products and sums of `heads` heads, where subgroups walk apart. */
+/* Returns an invocation's 32-bit registers for `rows` cache rows, and products and sums of `heads` heads, if subgroups walk
+ * apart. */
 static uint32_t
 apart_registers(const dop_graph *g, const dop_attn *a, const dop_target *t, uint32_t heads, uint32_t rows)
 {
-    uint32_t lanes = lanes_of(a, t), values = a->dim + (values_are_keys(g, a, lanes) ? 0 : a->value_dim);
+    uint32_t lanes = count_decode_lanes(a, t), values = a->dim + (values_are_keys(g, a, lanes) ? 0 : a->value_dim);
     return rows * (values / 2 / lanes + heads) + heads * a->value_dim / lanes;
 }
 
-/* The fewest workgroups among which a head group can be divided so that an invocation has registers for its part; 0: impossible. */
+/* Returns the minimum number of workgroups per head group such that the registers of an invocation suffice; 0: impossible. */
 static uint32_t
 least_group_wgs(const dop_site *s, const dop_attn *a, uint32_t wg)
 {
     const dop_schedule_numbers *of = &s->t->schedule;
-    const uint32_t rows = 64 * lanes_of(a, s->t) / wg;
+    const uint32_t rows = 64 * count_decode_lanes(a, s->t) / wg;
     for (uint32_t n = 1; n <= a->group; n++)
         if (a->group % n == 0 && rows * a->group / n <= of->decode_products &&
-            registers_of(s->g, a, s->t, wg, n) <= of->decode_group_registers)
+            count_decode_registers(s->g, a, s->t, wg, n) <= of->decode_group_registers)
             return n;
     return 0;
 }
 
-/* Lanes of a row must divide a subgroup, and the products that one invocation holds are registers. */
+/* Refuses regions whose cache rows cannot be divided among lanes of a subgroup, or whose products exceed the registers. */
 static dop_refusal
-refuses(const dop_site *s, uint32_t wg, bool stage)
+refuse_decode(const dop_site *s, uint32_t wg, bool stage)
 {
     const dop_target *t = s->t;
     dop_attn a = dop_attn_at(s);
     const dop_analysis *found = s->r->info;
-    const bool drafts = stage && s->g->max_q == 1 && dop_attention_cached(s->g, a.id); /* a few rows of one sequence */
+    const bool drafts =
+        stage && s->g->max_q == 1 && dop_attention_cached(s->g, a.id); /* draft tokens: a few rows of one sequence */
     if (s->g->max_t != 1 && !drafts && !dop_attn_mixes(s))
         return (dop_refusal){"several tokens of one sequence", NULL};
     if (s->g->max_t != 1 &&
@@ -586,7 +593,7 @@ refuses(const dop_site *s, uint32_t wg, bool stage)
     if (!dop_attn_in_eights(s->g, &a))
         return (dop_refusal){"the cache is f32", "`kv` f16"};
     if (a.dim % 8 || a.value_dim % 8 || a.value_start % 8 || a.value_stride % 8 || t->subgroup == 0 ||
-        64 % t->subgroup || wg > t->max_workgroup || wg / lanes_of(&a, t) > 64)
+        64 % t->subgroup || wg > t->max_workgroup || wg / count_decode_lanes(&a, t) > 64)
         return (dop_refusal){"the values of a head cannot be divided among enough lanes, 8 at a time", NULL};
     uint32_t group_wgs = least_group_wgs(s, &a, wg);
     if (group_wgs == 0)
@@ -597,14 +604,14 @@ refuses(const dop_site *s, uint32_t wg, bool stage)
 }
 
 static dop_refusal
-fits(const dop_site *s)
+fits_decode(const dop_site *s)
 {
-    return refuses(s, s->t->schedule.decode_wg, false);
+    return refuse_decode(s, s->t->schedule.decode_wg, false);
 }
 
-/* Where the step's rows make enough workgroups, the variants in which a single invocation walks over a short head are as fast. */
+/* If the step's rows make enough workgroups, variants in which one invocation processes a short head are as fast. */
 static const char *
-avoid(const dop_site *s)
+avoid_decode(const dop_site *s)
 {
     const dop_attn a = dop_attn_at(s);
     if (s->t->cpu)
@@ -615,21 +622,21 @@ avoid(const dop_site *s)
                : NULL;
 }
 
-/* Where a lane holds much of a row, as in latent attention, a workgroup takes the least time with one
- * head, which leaves registers free and is less code. */
+/* True if one head per workgroup is fastest. If a lane holds a large part of a row, as in latent attention, this saves
+ * registers and code. */
 static bool
 takes_one_head(const dop_site *s, const dop_attn *a)
 {
-    return a->dim / 8 / lanes_of(a, s->t) > s->t->schedule.decode_lane_pieces &&
+    return a->dim / 8 / count_decode_lanes(a, s->t) > s->t->schedule.decode_lane_pieces &&
            (!s->r->info->attn.merged || a->group * a->kv <= dop_template_of(DOP_TPL_attention)->merges);
 }
 
-/* Sets tile.apart, by which subgroups walk over positions of their own, where `registers` of an invocation hold its rows, products
- * and sums, and where shared memory holds the sums of all subgroups at once. */
+/* Sets tile.apart (subgroups walk over separate positions) if `registers` per invocation suffice for rows, products and sums,
+ * and shared memory for the sums of all subgroups. */
 static void
-walk_apart(const dop_site *s, const dop_attn *a, uint32_t registers, dop_tile *tile)
+let_subgroups_walk_apart(const dop_site *s, const dop_attn *a, uint32_t registers, dop_tile *tile)
 {
-    /* Several tokens make many workgroups. */
+    /* Multi-row steps already have many workgroups. */
     const uint32_t rows = s->t->schedule.decode_apart_rows;
     const uint32_t heads = a->group / (tile->group_wgs ? tile->group_wgs : 1);
     if (s->g->max_t > 1 || heads > s->t->schedule.decode_apart_heads || s->t->cpu || s->t->subgroup < 2 ||
@@ -637,38 +644,38 @@ walk_apart(const dop_site *s, const dop_attn *a, uint32_t registers, dop_tile *t
         subgroups_at_once(a, tile, s->t) * s->t->subgroup != tile->wg)
         return;
     tile->apart = true;
-    tile->positions = tile->wg / lanes_of(a, s->t) * rows;
+    tile->positions = tile->wg / count_decode_lanes(a, s->t) * rows;
 }
 
-/* What follows from the size of the workgroup; where that is none that `legal` allows, nothing. */
+/* Sets the fields that depend on the workgroup size; none if that size is illegal. */
 static void
-settle(const dop_site *s, dop_tile *tile)
+settle_decode(const dop_site *s, dop_tile *tile)
 {
     dop_attn a = dop_attn_at(s);
     *tile = (dop_tile){.wg = tile->wg, .bq = 1, .subgroup = tile->subgroup};
-    if (refuses(s, tile->wg, false).why)
+    if (refuse_decode(s, tile->wg, false).why)
         return;
     tile->group_wgs = takes_one_head(s, &a) ? a.group : least_group_wgs(s, &a, tile->wg);
-    walk_apart(s, &a, s->t->schedule.decode_registers, tile);
+    let_subgroups_walk_apart(s, &a, s->t->schedule.decode_registers, tile);
 }
 
 static void
-choose_tile(const dop_site *s, dop_tile *tile)
+choose_decode_tile(const dop_site *s, dop_tile *tile)
 {
     tile->wg = s->t->schedule.decode_wg;
-    settle(s, tile);
+    settle_decode(s, tile);
 }
 
-/* Each set of lanes has equally many rows of the cache at a time. */
+/* Checks that each group of lanes has equally many cache rows per iteration. */
 static void
-legal(dop_check *c)
+legal_decode(dop_check *c)
 {
     const dop_attn a = dop_attn_at(c->s);
     const dop_tile *t = c->tile;
-    const uint32_t lanes = lanes_of(&a, c->s->t);
+    const uint32_t lanes = count_decode_lanes(&a, c->s->t);
     const uint32_t most = dop_pow2_floor(c->s->t->max_workgroup);
     dop_check_power(c, DOP_TILE_NO_wg, c->s->t->subgroup, most < 64 * lanes ? most : 64 * lanes);
-    const dop_refusal no = refuses(c->s, t->wg, c->s->routes != NULL);
+    const dop_refusal no = refuse_decode(c->s, t->wg, c->s->routes != NULL);
     if (!dop_check_when(c, !no.why, DOP_TILE_NO_wg, no.why ? no.why : "") ||
         !dop_check_divides(c, DOP_TILE_NO_group_wgs, a.group, "query heads of a KV head"))
         return;
@@ -677,8 +684,8 @@ legal(dop_check *c)
                    "wg must divide the lanes of the positions that are walked over at a time");
 }
 
-/* Where KV heads are few, a head group is divided among workgroups as long as there are about enough of them for all
- * `splits`. */
+/* Returns the workgroups per head group of a stage. With few KV heads, each head gets its own workgroup, as long as there are
+ * enough workgroups for all `splits`. */
 static uint32_t
 stage_group_wgs(const dop_site *s, const dop_attn *a, uint32_t splits)
 {
@@ -687,8 +694,8 @@ stage_group_wgs(const dop_site *s, const dop_attn *a, uint32_t splits)
                : least_group_wgs(s, a, s->t->persistent);
 }
 
-/* The most splits of a short cache: up to this number a stage divides head groups among more workgroups than for longer caches; 0:
- * it has no form for short caches. */
+/* Returns the maximum number of splits of a short cache, for which a stage divides head groups among more workgroups than for
+ * longer ones; 0: there is no tile for short caches. */
 static uint32_t
 short_splits(const dop_site *s, const dop_attn *a)
 {
@@ -701,22 +708,22 @@ short_splits(const dop_site *s, const dop_attn *a)
 }
 
 static const char *
-as_stage(const dop_site *s, dop_tile *tile)
+decode_as_stage(const dop_site *s, dop_tile *tile)
 {
     dop_attn a = dop_attn_at(s);
     tile->bq = 1;
     tile->whole = s->t->stage_whole;
     tile->least = s->t->split_least;
     tile->group_wgs = stage_group_wgs(s, &a, a.splits);
-    /* Long caches: where 64 positions are one row for each invocation, twice as many at a time need half the barriers. */
+    /* Long caches: if 64 positions are only one row per invocation, twice as many per iteration halve the barriers. */
     if (short_splits(s, &a) > 1 && a.dim == a.value_dim && s->t->persistent * 8 == a.dim * 64)
         tile->positions = s->t->schedule.decode_stage_positions;
-    walk_apart(s, &a, s->t->schedule.decode_stage_registers, tile);
-    return refuses(s, s->t->persistent, true).why;
+    let_subgroups_walk_apart(s, &a, s->t->schedule.decode_stage_registers, tile);
+    return refuse_decode(s, s->t->persistent, true).why;
 }
 
 static uint32_t
-as_short_stage(const dop_site *s, const dop_tile *stage, dop_tile *tile)
+decode_as_short_stage(const dop_site *s, const dop_tile *stage, dop_tile *tile)
 {
     dop_attn a = dop_attn_at(s);
     uint32_t splits = short_splits(s, &a);
@@ -726,20 +733,20 @@ as_short_stage(const dop_site *s, const dop_tile *stage, dop_tile *tile)
     tile->group_wgs = stage_group_wgs(s, &a, splits);
     tile->positions = 0;
     tile->apart = false;
-    walk_apart(s, &a, s->t->schedule.decode_stage_registers, tile);
+    let_subgroups_walk_apart(s, &a, s->t->schedule.decode_stage_registers, tile);
     return splits * stage->whole;
 }
 
 const dop_descriptor dop_descriptor_attention_decode = {
-    .settle = settle,
-    .legal = legal,
-    .fits = fits,
-    .avoid = avoid,
-    .tile = choose_tile,
-    .shared = shared_bytes,
-    .emit = emit,
-    .trips = trips,
+    .settle = settle_decode,
+    .legal = legal_decode,
+    .fits = fits_decode,
+    .avoid = avoid_decode,
+    .tile = choose_decode_tile,
+    .shared = decode_shared_bytes,
+    .emit = emit_decode,
+    .trips = trips_decode,
     .stage = DOP_VARIANT_attention_decode,
-    .as_stage = as_stage,
-    .as_short_stage = as_short_stage,
+    .as_stage = decode_as_stage,
+    .as_short_stage = decode_as_short_stage,
 };

@@ -1,6 +1,6 @@
-/* Attention on CPU devices, four query rows at a time.  A workgroup is one subgroup whose lanes split the head; sums and weights go
- * round by shuffles, without barriers, and four rows are the components of a vector, so that there is one copy of everything.  Loops
- * end behind their bodies, because a test before the body would run it once more with no lane switched on. */
+/* Attention on CPU devices, four query rows at a time. A workgroup is one subgroup whose lanes divide the head. Reductions
+ * and broadcasts use shuffles instead of barriers, and the four rows are vector components. Loops are post-tested, because a
+ * pre-tested loop would run once more with all lanes inactive. */
 #include "kernels/attention/attend.h"
 #include "kernels/attention/gen_attention.h"
 #include "kernels/gen/gen_cache.h"
@@ -11,15 +11,15 @@
 
 enum { ROWS = 4 };
 
-/* Loads of each lane of a row of K (0) or V (1), and whether all lanes have the same number of values. */
+/* Division of cache rows among lanes; index 0 is K, 1 is V. */
 typedef struct lanes {
-    uint32_t wg, once; /* lanes; positions that the loops take at a time between two rescalings */
+    uint32_t wg, once; /* lanes; positions per loop iteration */
     uint32_t step, steps[2];
     bool whole[2];
 } lanes;
 
 static lanes
-lanes_of(const dop_gen *gen, const dop_attn *a)
+divide_head_lanes(const dop_gen *gen, const dop_attn *a)
 {
     const bool eights = a->dim % 8 == 0 && a->value_dim % 8 == 0 && a->value_start % 8 == 0 && a->value_stride % 8 == 0;
     lanes l = {.wg = gen->choice->tile.wg, .once = gen->choice->tile.positions};
@@ -33,7 +33,7 @@ lanes_of(const dop_gen *gen, const dop_attn *a)
 }
 
 static dop_nest_placement
-placement_of(const dop_gen *gen, const dop_attn *a, const lanes *l)
+place_attention_rows(const dop_gen *gen, const dop_attn *a, const lanes *l)
 {
     const uint32_t wgs = a->kv * dop_div_up_u32(gen->e.g->max_t * a->group, ROWS);
     return (dop_nest_placement){
@@ -49,7 +49,7 @@ placement_of(const dop_gen *gen, const dop_attn *a, const lanes *l)
         .step = "DOP_STEP()"};
 }
 
-/* Begins loops over the positions of a tile, WG of them from base + b on at a time. */
+/* Begins loops over the positions of a tile: base + b is the first of WG positions. */
 static void
 begin_positions(dop_nest *n, const lanes *l)
 {
@@ -62,8 +62,9 @@ begin_positions(dop_nest *n, const lanes *l)
     dop_nest_code(n, "uint b = b0 + o;\n");
 }
 
-/* Code that goes through the values of a lane of row i of K or V, with the statement `use` for each load and query row.  Past the end
- * the last position is used again.  A condition that depends on the lane would make the driver select each value anew. */
+/* Returns code that loads row i of K or V, with the statement `use` for each load and query row. Past the end, the last
+ * position is loaded. Lane-dependent conditions are omitted where possible, because drivers would turn each value into a
+ * select. */
 static const char *
 each_load(dop_attend *x, const lanes *l, uint32_t which, const char *use)
 {
@@ -81,10 +82,11 @@ each_load(dop_attend *x, const lanes *l, uint32_t which, const char *use)
                          dop_attend_load(x, which ? 'V' : 'K', l->step, "d"), use);
 }
 
-/* Scores of a tile, and the largest of each row so far.  Each lane makes its share of the products of WG positions, and after the
- * exchange has the sum of one.  Only this lane reads its scores again.  Unrolled, because a driver may limit iterations. */
+/* Emits code that computes the scores of a tile and the running max. Each lane computes partial products of WG positions; a
+ * transposing reduction leaves it the sum of one position. A score is read only by its own lane. Unrolled, because a driver
+ * may limit iterations. */
 static void
-multiply(dop_attend *x, const lanes *l)
+score_tile(dop_attend *x, const lanes *l)
 {
     dop_nest *n = &x->n;
     const char *dot =
@@ -95,7 +97,7 @@ multiply(dop_attend *x, const lanes *l)
                   "vec4 parts[WG];\n[[unroll]] for (uint i = 0u; i < WG; i++) {\n    vec4 x = vec4(0.0);\n    %s    "
                   "parts[i] = x;\n}\n",
                   each_load(x, l, 0, dot));
-    for (uint32_t half = l->wg / 2; half > 0; half /= 2) /* until lane i has the sum for position i */
+    for (uint32_t half = l->wg / 2; half > 0; half /= 2) /* ends with lane i holding the sum for position i */
         dop_attend_halve(x, "parts", 2 * half, "LANE", half);
     dop_nest_code(n,
                   "uint p = base + b + LANE;\n"
@@ -110,9 +112,9 @@ multiply(dop_attend *x, const lanes *l)
     dop_nest_code(n, "top = subgroupMax(top);\n");
 }
 
-/* Weights of a tile, and the sums of its values. */
+/* Emits code that computes the weights of a tile, and accumulates the weighted values. */
 static void
-weigh(dop_attend *x, const lanes *l)
+weigh_tile(dop_attend *x, const lanes *l)
 {
     dop_nest *n = &x->n;
     dop_nest_code(n, "%s\nDOP_ROWS(j) [[unroll]] for (uint s = 0u; s < %uu; s++)\n    acc[j][s] *= fix[j];\n",
@@ -133,7 +135,7 @@ weigh(dop_attend *x, const lanes *l)
     dop_nest_end(n);
 }
 
-/* Code for every four values of a lane of K or V, at column d of row j, with this statement. */
+/* Returns code with this statement for every four values of a lane of K or V, at column d of row j. */
 static const char *
 each_four(dop_attend *x, const lanes *l, uint32_t which, const char *statement)
 {
@@ -146,9 +148,9 @@ each_four(dop_attend *x, const lanes *l, uint32_t which, const char *statement)
                          l->steps[which] * fours, fours, fours, statement);
 }
 
-/* Sums go through the memory of the queries, so that neighbouring lanes store neighbouring values. */
+/* Emits code that stores the outputs through the memory of the queries, so that adjacent lanes store adjacent values. */
 static void
-meet(dop_attend *x, const lanes *l)
+store_row_outputs(dop_attend *x, const lanes *l)
 {
     dop_nest *n = &x->n;
     dop_nest_code(n, "l = subgroupAdd(l);\n");
@@ -165,9 +167,9 @@ meet(dop_attend *x, const lanes *l)
     dop_nest_end(n);
 }
 
-/* Numbers, shared memory and macros of the placement. */
+/* Declares numbers, shared memory and macros of the placement. */
 static dop_status
-declare(dop_attend *x, const lanes *l)
+declare_attention_rows(dop_attend *x, const lanes *l)
 {
     const dop_attn *a = &x->a;
     const dop_number numbers[] = {
@@ -187,9 +189,10 @@ declare(dop_attend *x, const lanes *l)
     return dop_template_fill(x->gen, "rows.glsl", &keys, &x->decls);
 }
 
-/* Where rows are of several sequences, a workgroup has those of only one token. */
+/* Returns code that finds the workgroup's rows. If rows belong to several sequences, a workgroup has those of only one
+ * token. */
 static const char *
-find_rows(dop_emit *e, bool mixes, uint32_t of_token)
+find_query_rows(dop_emit *e, bool mixes, uint32_t of_token)
 {
     const char *of = dop_emit_str(e, "gl_WorkGroupID.y / %uu", of_token);
     const char *first =
@@ -202,18 +205,19 @@ find_rows(dop_emit *e, bool mixes, uint32_t of_token)
 }
 
 static dop_status
-emit(dop_gen *gen)
+emit_attention_rows(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     dop_attend x = {.a = dop_attn_at(&gen->site), .vector = true};
-    const lanes l = lanes_of(gen, &x.a);
+    const lanes l = divide_head_lanes(gen, &x.a);
     const bool mixes = dop_attn_mixes(&gen->site), one = e->g->max_t == 1;
     const uint32_t of_token = dop_div_up_u32(x.a.group, ROWS);
-    const dop_nest_placement pl = placement_of(gen, &x.a, &l);
+    const dop_nest_placement pl = place_attention_rows(gen, &x.a, &l);
     x.a.rows = ROWS;
     x.step = l.step;
-    /* A step of one row loads its position once, because loads are expensive on CPU devices.  Only its heads have a tail. */
-    const dop_attend_rows rows = {.find = find_rows(e, mixes, of_token),
+    /* A single-row step loads its position only once, because loads are expensive on CPU devices. Only such a step has
+     * per-head products. */
+    const dop_attend_rows rows = {.find = find_query_rows(e, mixes, of_token),
                                   .sequence = mixes ? "DOP_T(0u)" : "0u",
                                   .tokens = one ? "1u" : "R",
                                   .token = one ? "0u" : "DOP_T(i)",
@@ -222,7 +226,7 @@ emit(dop_gen *gen)
                                   .tail_heads = "min(R, n_rows - r0)",
                                   .at_once = 1};
     dop_attend_open(&x, gen, &pl, &rows, (const char *const[]){"dop_ldw4", "dop_ldw4"});
-    const dop_status st = declare(&x, &l);
+    const dop_status st = declare_attention_rows(&x, &l);
     dop_attend_begin(&x, "");
     dop_nest_code(&x.n, "vec4 q[R][%u], acc[R][%u], m = vec4(-1e30), l = vec4(0.0);\n", l.steps[0] * l.step / 4,
                   l.steps[1] * l.step / 4);
@@ -233,10 +237,10 @@ emit(dop_gen *gen)
     dop_nest_code(&x.n, "DOP_ROWS(j) [[unroll]] for (uint s = 0u; s < %uu; s++)\n    acc[j][s] = vec4(0.0);\n",
                   l.steps[1] * l.step / 4);
     dop_nest_rolled(&x.n, "base", "lo", "hi", "(base += TILE)");
-    multiply(&x, &l);
-    weigh(&x, &l);
+    score_tile(&x, &l);
+    weigh_tile(&x, &l);
     dop_nest_end(&x.n);
-    meet(&x, &l);
+    store_row_outputs(&x, &l);
     gen->grid[0] = x.a.kv;
     gen->grid[1] = mixes ? e->g->max_t * of_token : dop_div_up_u32(e->g->max_t * x.a.group, ROWS);
     gen->grid[2] = x.a.splits;
@@ -244,14 +248,14 @@ emit(dop_gen *gen)
 }
 
 static uint32_t
-shared_bytes(dop_gen *gen)
+attention_rows_shared(dop_gen *gen)
 {
     dop_attn a = dop_attn_at(&gen->site);
     return (ROWS * (a.dim > a.value_dim ? a.dim : a.value_dim) + DOP_ROWS_TILE * ROWS) * 4 + dop_tail_bytes(gen, 1);
 }
 
 static dop_refusal
-fits(const dop_site *s)
+fits_attention_rows(const dop_site *s)
 {
     for (uint32_t i = 0; i < s->r->n_nodes; i++)
         if (dop_node_at(s->g, s->r->nodes[i])->op == DOP_OP_attn_combine)
@@ -260,13 +264,13 @@ fits(const dop_site *s)
 }
 
 static const char *
-avoid(const dop_site *s)
+avoid_attention_rows(const dop_site *s)
 {
     return s->t->cpu ? NULL : "meant for CPU devices";
 }
 
 static uint64_t
-trips(const dop_site *s, const dop_tile *tile)
+trips_attention_rows(const dop_site *s, const dop_tile *tile)
 {
     const dop_attn a = dop_attn_at(s);
     const uint64_t n = dop_attn_reaches(s, &a), tile_of = DOP_ROWS_TILE;
@@ -275,19 +279,19 @@ trips(const dop_site *s, const dop_tile *tile)
 }
 
 static void
-choose_tile(const dop_site *s, dop_tile *tile)
+choose_attention_rows_tile(const dop_site *s, dop_tile *tile)
 {
     dop_attn_tile(s, tile);
     tile->wg = s->t->subgroup;
-    /* An iteration takes one position per lane, for which that lane then sums up; more positions would be more code. */
+    /* One position per lane and iteration keeps the code small; more positions only if the loop trip count requires it. */
     tile->positions = tile->wg;
     while (tile->positions < DOP_ROWS_TILE && dop_trips_too_many(s, &dop_descriptor_attention_rows, tile))
         tile->positions *= 2;
 }
 
-/* The workgroup is a subgroup, each lane of which sums up for one position. */
+/* Checks that the workgroup is one subgroup, and that each lane gets whole positions. */
 static void
-legal(dop_check *c)
+legal_attention_rows(dop_check *c)
 {
     const uint32_t sg = c->s->t->subgroup;
     if (dop_check_equal(c, DOP_TILE_NO_wg, sg, "a subgroup") &&
@@ -296,13 +300,13 @@ legal(dop_check *c)
 }
 
 const dop_descriptor dop_descriptor_attention_rows = {
-    .legal = legal,
-    .fits = fits,
-    .avoid = avoid,
-    .tile = choose_tile,
-    .shared = shared_bytes,
-    .emit = emit,
-    .trips = trips,
+    .legal = legal_attention_rows,
+    .fits = fits_attention_rows,
+    .avoid = avoid_attention_rows,
+    .tile = choose_attention_rows_tile,
+    .shared = attention_rows_shared,
+    .emit = emit_attention_rows,
+    .trips = trips_attention_rows,
     .texels = true,
     .stage = DOP_VARIANT_attention_decode,
 };

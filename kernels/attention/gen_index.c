@@ -1,15 +1,15 @@
-/* Sparse attention: the scores by which an index judges the positions of a row, and the choice of the best ones. */
+/* Sparse attention: index scores of the positions for a row, and the choice of the top positions. */
 #include "kernels/attention/gen_attend.h"
 #include "kernels/gen/gen.h"
 #include "kernels/gen/gen_cache.h"
 #include "kernels/gen/templates.h"
 #include "kernels/gen/trips.h"
 
-enum { HEADS = 16 }; /* most heads of an index whose sums an invocation holds at once */
+enum { HEADS = 16 }; /* maximum number of index heads whose sums an invocation holds at once */
 
-/* The index as the functions for caches see it (gen_cache.c): one head of keys, and no values. */
+/* Returns the index in the form that the cache functions need (gen_cache.c): one head of keys, and no values. */
 static dop_attn
-index_of(const dop_site *s)
+describe_index(const dop_site *s)
 {
     dop_attn a = {.id = s->r->info->root, .kv = 1, .group = 1, .splits = 1, .max_splits = 1, .keys_only = true};
     a.n = dop_node_at(s->g, a.id);
@@ -20,7 +20,7 @@ index_of(const dop_site *s)
 }
 
 static uint32_t
-heads_at_once(const dop_attn *a)
+index_heads_at_once(const dop_attn *a)
 {
     uint32_t n = HEADS;
     while (a->heads % n)
@@ -28,17 +28,17 @@ heads_at_once(const dop_attn *a)
     return n;
 }
 
-/* Values of a key that are multiplied at once. */
+/* Returns the values of a key that are multiplied at once. */
 static uint32_t
-step_of(const dop_graph *g, const dop_attn *a)
+index_load_width(const dop_graph *g, const dop_attn *a)
 {
     const bool halves = dop_node_at(g, a->n->src[1])->type == DOP_TYPE_f16 && a->dim % 8 == 0;
     return halves || dop_attn_in_blocks(g, a, 0) ? 8 : 4;
 }
 
-/* The statement that puts a value of the row's queries, or of its weights, into shared memory. */
+/* Returns the statement that puts a value of the row's queries, or of its weights, into shared memory. */
 static const char *
-loaded(dop_gen *gen, dop_node_id id, const char *put, const char *put1, const char *col, bool wide)
+emit_index_load(dop_gen *gen, dop_node_id id, const char *put, const char *put1, const char *col, bool wide)
 {
     dop_emit *e = &gen->e;
     dop_buf b = {0};
@@ -55,7 +55,7 @@ emit_scores(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
-    const dop_attn a = index_of(&gen->site);
+    const dop_attn a = describe_index(&gen->site);
     const uint32_t cols = dop_node_cols(g, a.id);
     dop_keys keys = {0};
     dop_buf *decls = dop_keys_text(gen, &keys, "DECLS");
@@ -63,14 +63,14 @@ emit_scores(dop_gen *gen)
     dop_keys_set(&keys, "SEQUENCE", dop_attn_sequence(gen, &a, "t", decls));
     dop_attn_loads(gen, &a, (const char *const[]){"dop_ldc4", NULL}, decls);
     const bool wide = dop_emit_wide(e, a.n->src[0]);
-    DOP_NUMBERS(gen, &keys, &gen->main, {"D", a.dim}, {"H", a.heads}, {"HS", heads_at_once(&a)}, {"COLS", cols},
-                {"#STEP", step_of(g, &a)}, {"WIDTH", wide ? 4 : 1});
+    DOP_NUMBERS(gen, &keys, &gen->main, {"D", a.dim}, {"H", a.heads}, {"HS", index_heads_at_once(&a)}, {"COLS", cols},
+                {"#STEP", index_load_width(g, &a)}, {"WIDTH", wide ? 4 : 1});
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     dop_keys_set(&keys, "POSITION", dop_emit_position(e, "t"));
     dop_keys_set(&keys, "SCALE", dop_emit_str(e, "%.9g", dop_node_f(g, a.id, DOP_A_scale)));
     dop_keys_set(&keys, "LOAD_Q",
-                 loaded(gen, a.n->src[0], "dop_q[i / 4u] = %s;", "dop_q[i / 4u][i % 4u] = %s;", "c", wide));
-    dop_keys_set(&keys, "LOAD_W", loaded(gen, a.n->src[2], "", "dop_w[i] = %s;", "i", false));
+                 emit_index_load(gen, a.n->src[0], "dop_q[i / 4u] = %s;", "dop_q[i / 4u][i % 4u] = %s;", "c", wide));
+    dop_keys_set(&keys, "LOAD_W", emit_index_load(gen, a.n->src[2], "", "dop_w[i] = %s;", "i", false));
     dop_keys_set(&keys, "OUT", dop_emit_arg(e, a.id, true));
     gen->grid[0] = dop_div_up_u32(cols, gen->choice->tile.wg);
     gen->grid[1] = g->max_t;
@@ -80,14 +80,14 @@ emit_scores(dop_gen *gen)
 static uint32_t
 scores_bytes(dop_gen *gen)
 {
-    const dop_attn a = index_of(&gen->site);
-    return (heads_at_once(&a) * a.dim + a.heads) * 4;
+    const dop_attn a = describe_index(&gen->site);
+    return (index_heads_at_once(&a) * a.dim + a.heads) * 4;
 }
 
 static dop_refusal
 fits_scores(const dop_site *s)
 {
-    return index_of(s).dim % 4 ? (dop_refusal){"keys are not a multiple of 4 values", NULL} : (dop_refusal){0};
+    return describe_index(s).dim % 4 ? (dop_refusal){"keys are not a multiple of 4 values", NULL} : (dop_refusal){0};
 }
 
 static void
@@ -99,8 +99,8 @@ tile_scores(const dop_site *s, dop_tile *tile)
 static uint64_t
 trips_scores(const dop_site *s, const dop_tile *tile)
 {
-    const dop_attn a = index_of(s);
-    const uint32_t n = heads_at_once(&a);
+    const dop_attn a = describe_index(s);
+    const uint32_t n = index_heads_at_once(&a);
     return (uint64_t)a.heads / n * (dop_turns((uint64_t)n * a.dim, tile->wg) + dop_turns(a.dim, 4) * (n + 1) + 2 * n) +
            dop_turns(a.heads, tile->wg) + 64;
 }
@@ -138,14 +138,14 @@ positions_bytes(dop_gen *gen)
     return (256 + 2 + 2 * gen->choice->tile.wg) * 4;
 }
 
-/* One workgroup for each row, as large as the target allows. */
+/* Chooses one workgroup per row, as large as the target allows. */
 static void
 tile_positions(const dop_site *s, dop_tile *tile)
 {
     tile->wg = s->t->cpu ? 32 : s->t->max_workgroup < 1024 ? s->t->max_workgroup : 1024;
 }
 
-/* Four digits and two walks over a share of the row. */
+/* Returns the loop trip count: four radix digits and two walks over an invocation's share of the row. */
 static uint64_t
 trips_positions(const dop_site *s, const dop_tile *tile)
 {

@@ -14,13 +14,14 @@
 const char *
 dop_emit_sequence(dop_emit *e, dop_node_id sequences, const char *row)
 {
-    bool one = dop_node_at(e->g, sequences)->shape.dim[0].sym != DOP_SYM_T; /* for all rows */
+    bool one = dop_node_at(e->g, sequences)->shape.dim[0].sym != DOP_SYM_T; /* one sequence number for all rows */
     return e->g->max_q == 1 ? "0u" : dop_emit_value(e, sequences, (dop_index){one ? "0u" : row, "0u"}, 1);
 }
 
-/* The column of a source that is narrower than the result: one value per head, or a vector repeated for each head. */
+/* Returns the index into a source that is narrower than the result: one value per head, or a vector repeated for each
+ * head. */
 static dop_index
-broadcast(dop_emit *e, dop_node_id node, dop_node_id src, dop_index ix, uint32_t *width)
+broadcast_index(dop_emit *e, dop_node_id node, dop_node_id src, dop_index ix, uint32_t *width)
 {
     const dop_graph *g = e->g;
     uint32_t n = dop_node_cols(g, node), s = dop_node_cols(g, src);
@@ -39,16 +40,16 @@ broadcast(dop_emit *e, dop_node_id node, dop_node_id src, dop_index ix, uint32_t
 }
 
 static const char *
-constant(dop_emit *e, double v)
+format_constant(dop_emit *e, double v)
 {
     char text[64];
     snprintf(text, sizeof text, "%.9g", v);
     return dop_emit_str(e, v < 0 ? "(%s%s)" : "%s%s", text, strpbrk(text, ".e") ? "" : ".0");
 }
 
-/* Expands the op's expression: $0..$9 are sources, $attr an attribute. */
+/* Expands the op's expression: $0..$9 are sources, $name an attribute. */
 static const char *
-expand(dop_emit *e, dop_node_id node, const char *const *srcs)
+expand_expression(dop_emit *e, dop_node_id node, const char *const *srcs)
 {
     const dop_op_info *info = dop_op_of(dop_node_at(e->g, node)->op);
     dop_buf b = {0};
@@ -65,7 +66,7 @@ expand(dop_emit *e, dop_node_id node, const char *const *srcs)
             for (uint32_t i = 0; i < info->n_attrs; i++)
                 if (strlen(dop_attr_name(info->attrs[i])) == len &&
                     strncmp(dop_attr_name(info->attrs[i]), p + 1, len) == 0)
-                    dop_buf_puts(&b, constant(e, dop_node_f(e->g, node, info->attrs[i])));
+                    dop_buf_puts(&b, format_constant(e, dop_node_f(e->g, node, info->attrs[i])));
             p += len;
         }
     }
@@ -75,22 +76,22 @@ expand(dop_emit *e, dop_node_id node, const char *const *srcs)
 }
 
 static const char *
-emit_elementwise(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
+emit_elementwise_value(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
 {
     const dop_node *n = dop_node_at(e->g, node);
     const char *srcs[DOP_MAX_SRCS];
     for (uint32_t i = 0; i < n->n_srcs; i++) {
         uint32_t w = width;
-        dop_index at = broadcast(e, node, n->src[i], ix, &w);
+        dop_index at = broadcast_index(e, node, n->src[i], ix, &w);
         srcs[i] = dop_emit_value(e, n->src[i], at, w);
-        /* A scalar operand of a vector expression: GLSL functions want equal types. */
+        /* Scalar operand of a vector expression: GLSL functions need equal types. */
         if (w != width)
             srcs[i] = dop_emit_str(e, "vec4(%s)", srcs[i]);
     }
-    return dop_emit_temp(e, width, expand(e, node, srcs));
+    return dop_emit_temp(e, width, expand_expression(e, node, srcs));
 }
 
-/* Where the angle of a rotary pair is found: in n rows of tables, whose angles add up. */
+/* The table rows of a rotary pair's angle: the angle is the sum of those in n rows. */
 typedef struct angle {
     dop_node_id table[4];
     const char *row[4];
@@ -120,7 +121,8 @@ find_angle(dop_emit *e, dop_node_id node, const char *t)
     return a;
 }
 
-/* The cosine or sine of a rotary pair's angle, from columns k and s of the tables, by the addition theorems. */
+/* Returns the cosine or sine of a rotary pair's angle, with cosines in column k and sines in column s of the tables. Sums of
+ * angles use the addition theorems. */
 static const char *
 emit_angle(dop_emit *e, const angle *a, const char *k, const char *s, bool sine, uint32_t width)
 {
@@ -141,7 +143,7 @@ emit_angle(dop_emit *e, const angle *a, const char *k, const char *s, bool sine,
     return sine ? s0 : c0;
 }
 
-/* x of the partner in a rotary pair and its sign; ops.def and ir/interp/interp.c have the formula. */
+/* Rotates x by the angle of its rotary pair; ops.def and ir/interp/interp.c have the formula. */
 static const char *
 emit_rope(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
 {
@@ -160,11 +162,11 @@ emit_rope(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     else
         dop_emit_line(e, "{");
     const char *indent = e->indent;
-    uint32_t n_memo = e->n_memo; /* what is computed inside the block is not visible after it */
+    uint32_t n_memo = e->n_memo; /* values computed inside the block are not visible after it */
     e->indent = dop_emit_str(e, "%s    ", indent);
     const char *cs, *sn, *y;
     if (inter && width == 4) {
-        /* pairs lie side by side: (x0 x1)(x2 x3) are rotated by two angles */
+        /* interleaved pairs (x0 x1)(x2 x3) are rotated by two angles */
         const char *k0 = dop_emit_str(e, "(%s / 2u)", i), *k1 = dop_emit_str(e, "(%s / 2u + 1u)", i);
         const char *h0 = dop_emit_str(e, "(%s / 2u + %uu)", i, half),
                    *h1 = dop_emit_str(e, "(%s / 2u + %uu)", i, half + 1);
@@ -190,7 +192,7 @@ emit_rope(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     return out;
 }
 
-/* concat: both sources are computed, each at a column that it has, so that loads need no conditions. */
+/* Emits concat: computes both sources at clamped columns, so that loads need no conditions, and selects one. */
 static const char *
 emit_concat(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
 {
@@ -209,10 +211,10 @@ emit_concat(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     return dop_emit_temp(e, width, dop_emit_str(e, "%s < %uu ? %s : %s", i, first, values[0], values[1]));
 }
 
-/* Column `col` of the row that `id` names in a table.  Ids are bounded, because the device also makes them, from logits that may
- * not be finite.  Where the table is a part of a larger one, rows outside the part give zeros. */
+/* Returns column `col` of table row `id`. Ids are clamped, because the device may compute them from logits that are not
+ * finite. If the table is one part of a larger one, rows outside of the part give zeros. */
 static const char *
-table_row(dop_emit *e, dop_node_id node, const char *id, const char *col, uint32_t width)
+load_table_row(dop_emit *e, dop_node_id node, const char *id, const char *col, uint32_t width)
 {
     const dop_graph *g = e->g;
     const dop_node_id table = dop_node_at(g, node)->src[0];
@@ -221,13 +223,13 @@ table_row(dop_emit *e, dop_node_id node, const char *id, const char *col, uint32
     if (of == 0)
         return dop_emit_value(e, table, (dop_index){dop_emit_str(e, "min(%s, %uu)", id, rows - 1), col}, width);
     const char *row = dop_emit_str(e, "i%u", e->n_temps++);
-    dop_emit_index(e, "uint %s = min(%s, %uu) - %uu;", row, id, of - 1, first); /* far too large for rows before */
+    dop_emit_index(e, "uint %s = min(%s, %uu) - %uu;", row, id, of - 1, first); /* wraps around for rows before it */
     const char *v = dop_emit_value(e, table, (dop_index){dop_emit_str(e, "min(%s, %uu)", row, rows - 1), col}, width);
     return dop_emit_temp(e, width,
                          dop_emit_str(e, "%s < %uu ? %s : %s", row, rows, v, width == 4 ? "vec4(0.0)" : "0.0"));
 }
 
-/* gather with several ids for each row of the step. */
+/* Emits a gather with several ids per row of the step. */
 static const char *
 gather_each(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
 {
@@ -235,11 +237,11 @@ gather_each(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     const uint32_t cols = dop_node_cols(e->g, n->src[0]);
     const char *slot = dop_emit_str(e, "(%s / %uu)", ix.c, cols), *c = dop_emit_str(e, "(%s %% %uu)", ix.c, cols);
     const char *id = dop_emit_value(e, n->src[1], (dop_index){ix.t, slot}, 1);
-    /* Weights may be loaded first, but not before the id that selects them. */
+    /* Loads of this weight depend on the id, so they must not be hoisted before it. */
     dop_buf *constants = e->constants;
     if (e->early)
         e->constants = e->early;
-    const char *v = table_row(e, node, id, c, width);
+    const char *v = load_table_row(e, node, id, c, width);
     e->constants = constants;
     return v;
 }
@@ -259,22 +261,23 @@ emit_weighted_sum(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     return sum;
 }
 
-/* --- products of low rank ------------------------------------------------------------------------------------------- */
+/* --- low-rank products ------------------------------------------------------------------------------------------------ */
 
-/* Columns of a segment whose loads are in flight together, which take eight registers for each value of the result; and of them in a load. */
+/* AT_ONCE: columns of a segment with loads in flight together (eight registers per value of the result). WIDEST: columns per
+ * load. */
 enum { AT_ONCE = 16, WIDEST = 8 };
 
-/* The second half of a product of low rank: a row reads the segments of columns of its own adapters and no others (gathered matrix-vector
- * products of batched LoRA, https://arxiv.org/abs/2311.03285).  Most rows have one adapter, whose columns are loaded at once; the loop over
- * further ones is for rows that have several. */
+/* Second half of a low-rank product: a row reads only the column segments of its own adapters (gathered matrix-vector
+ * products of batched LoRA, https://arxiv.org/abs/2311.03285). Most rows have one adapter, whose columns are loaded at once.
+ * A loop processes further adapters. */
 typedef struct low_rank {
     const dop_node *n;
     dop_index ix;
     uint32_t width;
-    uint32_t span, used;      /* columns of a segment, and those that are read */
-    uint32_t segments, slots; /* segments of the matrix, and numbers of a row */
-    uint32_t first, step;     /* columns of the first segment that are loaded at once, 0: none; columns of a load */
-    uint32_t name;            /* that variables of this expression end with */
+    uint32_t span, used;      /* columns of a segment, and number of them that are read */
+    uint32_t segments, slots; /* segments of the matrix, and segment numbers per row */
+    uint32_t first, step;     /* columns of the first segment loaded at once (0: none), and columns per load */
+    uint32_t name;            /* suffix of this expression's variables */
     const char *sum;
 } low_rank;
 
@@ -301,25 +304,25 @@ low_rank_of(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
 }
 
 static const char *
-sum_of(dop_emit *e, const low_rank *l, uint32_t i)
+low_rank_sum(dop_emit *e, const low_rank *l, uint32_t i)
 {
     return l->width == 4 ? dop_emit_str(e, "%s.%c", l->sum, "xyzw"[i]) : l->sum;
 }
 
 static const char *
-row_of(dop_emit *e, const low_rank *l, uint32_t i)
+low_rank_row(dop_emit *e, const low_rank *l, uint32_t i)
 {
     return i ? dop_emit_str(e, "(%s + %uu)", l->ix.c, i) : l->ix.c;
 }
 
-/* The first column of the segment with a number, which is clamped to those that there are. */
+/* Emits the first column of the segment with this number, which is clamped to the existing segments. */
 static void
 find_columns(dop_emit *e, const low_rank *l, const char *columns, const char *number)
 {
     dop_emit_index(e, "uint %s = (clamp(uint(%s), 1u, %uu) - 1u) * %uu;", columns, number, l->segments, l->span);
 }
 
-/* The row that is multiplied, where other workgroups of the dispatch make it; else 0. */
+/* Returns the multiplied row if other workgroups of the dispatch compute it; otherwise 0. */
 static dop_node_id
 awaited_row(const dop_emit *e, const low_rank *l)
 {
@@ -327,7 +330,7 @@ awaited_row(const dop_emit *e, const low_rank *l)
     return dop_region_awaits(e->r, x) ? x : 0;
 }
 
-/* Columns of the row. */
+/* Returns `width` values of the multiplied row from `column` on. */
 static const char *
 row_value(dop_emit *e, const low_rank *l, const char *column, uint32_t width)
 {
@@ -338,7 +341,7 @@ row_value(dop_emit *e, const low_rank *l, const char *column, uint32_t width)
              : dop_emit_value(e, l->n->src[0], (dop_index){l->ix.t, column}, width);
 }
 
-/* Adds the first columns of the row's first segment. */
+/* Emits code that adds the products of the first columns of the row's first segment, with all loads in flight at once. */
 static void
 add_at_once(dop_emit *e, const low_rank *l, const char *number)
 {
@@ -347,7 +350,7 @@ add_at_once(dop_emit *e, const low_rank *l, const char *number)
     const uint32_t pieces = l->first / l->step, wide = l->step < 4 ? 1 : 4;
     find_columns(e, l, from, number);
     for (uint32_t i = 0; i < l->width * pieces; i++) {
-        const dop_index at = {row_of(e, l, i / pieces), from};
+        const dop_index at = {low_rank_row(e, l, i / pieces), from};
         dop_emit_index(e, "%s w%u_%u = dop_ldw%u(%s, %s / %uu);",
                        l->step == 8   ? "uvec4"
                        : l->step == 4 ? "uvec2"
@@ -360,7 +363,7 @@ add_at_once(dop_emit *e, const low_rank *l, const char *number)
     for (uint32_t k = 0; k < l->first; k += wide)
         x[k / wide] = row_value(e, l, k ? dop_emit_str(e, "(%s + %uu)", from, k) : from, wide);
     for (uint32_t i = 0; i < l->width * pieces; i++) {
-        const char *to = sum_of(e, l, i / pieces), *h = dop_emit_str(e, "w%u_%u", l->name, i);
+        const char *to = low_rank_sum(e, l, i / pieces), *h = dop_emit_str(e, "w%u_%u", l->name, i);
         const char *const *y = x + i % pieces * l->step / wide;
         if (l->step == 8)
             dop_emit_line(e, "%s += dot(dop_f16x4(%s.xy), %s) + dot(dop_f16x4(%s.zw), %s);", to, h, y[0], h, y[1]);
@@ -372,24 +375,24 @@ add_at_once(dop_emit *e, const low_rank *l, const char *number)
     dop_emit_line(e, "if (!(%s >= 1.0)) %s = %s;", number, l->sum, l->width == 4 ? "vec4(0.0)" : "0.0");
 }
 
-/* Adds some columns of a segment from column `r` on. */
+/* Emits code that adds the products of `step` columns of a segment from column `r` on. */
 static void
-add_columns(dop_emit *e, const low_rank *l, const char *r, uint32_t step)
+add_rank_columns(dop_emit *e, const low_rank *l, const char *r, uint32_t step)
 {
     const char *x = row_value(e, l, r, step);
     for (uint32_t i = 0; i < l->width; i++) {
-        const char *w = dop_emit_value(e, l->n->src[1], (dop_index){row_of(e, l, i), r}, step);
-        dop_emit_line(e, step == 4 ? "%s += dot(%s, %s);" : "%s += %s * %s;", sum_of(e, l, i), x, w);
+        const char *w = dop_emit_value(e, l->n->src[1], (dop_index){low_rank_row(e, l, i), r}, step);
+        dop_emit_line(e, step == 4 ? "%s += dot(%s, %s);" : "%s += %s * %s;", low_rank_sum(e, l, i), x, w);
     }
 }
 
-/* Adds the segments from number `j` on, of which `number` is the first. */
+/* Emits the loop that adds the segments from slot `j` on; `number` is the first segment's number. */
 static void
-add_others(dop_emit *e, const low_rank *l, uint32_t j, const char *number)
+add_other_segments(dop_emit *e, const low_rank *l, uint32_t j, const char *number)
 {
     const uint32_t name = l->name, step = l->used % 4 || l->span % 4 ? 1 : 4;
     const char *outer = e->indent, *r = dop_emit_str(e, "k%u", name), *from = dop_emit_str(e, "columns%u", name);
-    const uint32_t n_memo = e->n_memo; /* what is computed inside the loop is not visible behind it */
+    const uint32_t n_memo = e->n_memo; /* values computed inside the loop are not visible after it */
     dop_emit_line(e, "float of%u = %s;", name, number);
     dop_emit_line(e, "[[dont_unroll]] for (uint j%u = %uu; j%u < %uu && of%u >= 1.0;) {", name, j, name, l->slots,
                   name);
@@ -400,7 +403,7 @@ add_others(dop_emit *e, const low_rank *l, uint32_t j, const char *number)
     dop_emit_line(e, "[[dont_unroll]] for (uint %s = %s; %s < %s + %uu; %s += %uu) {", r, begin, r, from, l->used, r,
                   step);
     e->indent = dop_emit_str(e, "%s        ", outer);
-    add_columns(e, l, r, step);
+    add_rank_columns(e, l, r, step);
     e->n_memo = n_memo;
     e->indent = dop_emit_str(e, "%s    ", outer);
     dop_emit_line(e, "}");
@@ -421,7 +424,7 @@ emit_dot_at(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     dop_buf *constants = e->constants, *early = e->early;
     const bool several = l.slots % 4 == 0 && dop_emit_wide(e, l.n->src[2]);
     if (early)
-        e->constants = early; /* weights are found by what is loaded */
+        e->constants = early; /* weight addresses depend on loaded segment numbers */
     const char *numbers = dop_emit_value(e, l.n->src[2], (dop_index){ix.t, "0u"}, several ? 4 : 1);
     const char *number = several ? dop_emit_str(e, "%s.x", numbers) : numbers;
     uint32_t j = 0;
@@ -437,14 +440,14 @@ emit_dot_at(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     }
     e->constants = e->early = NULL; /* loads depend on the loop's variables */
     if (l.first < l.used || l.slots > 1)
-        add_others(e, &l, j, number);
+        add_other_segments(e, &l, j, number);
     e->constants = constants;
     e->early = early;
     return l.sum;
 }
 
-/* The value of a norm or softmax that was not split, from its row's statistics.  Any index of the row may be asked for: a
- * rotation reads the norm of its partner too. */
+/* Emits the value of an unsplit norm or softmax from its row's statistics. Any index of the row may be requested: a rotation
+ * also reads the norm of its partner. */
 static const char *
 emit_norm(dop_emit *e, const dop_bind *b, dop_index ix, uint32_t width)
 {
@@ -454,7 +457,7 @@ emit_norm(dop_emit *e, const dop_bind *b, dop_index ix, uint32_t width)
     if (n->op == DOP_OP_softmax)
         return dop_emit_temp(e, width, dop_emit_str(e, "exp(%s - %s) * %s", x, b->shift, b->scale));
     uint32_t w_width = width;
-    const dop_index wi = {"0u", broadcast(e, node, n->src[1], ix, &w_width).c};
+    const dop_index wi = {"0u", broadcast_index(e, node, n->src[1], ix, &w_width).c};
     const char *w = dop_emit_value(e, n->src[1], wi, w_width);
     if (n->op == DOP_OP_rmsnorm)
         return dop_emit_temp(
@@ -463,7 +466,7 @@ emit_norm(dop_emit *e, const dop_bind *b, dop_index ix, uint32_t width)
     return dop_emit_temp(e, width, dop_emit_str(e, "(%s - %s) * %s * %s + %s", x, b->shift, b->scale, w, bias));
 }
 
-/* Loads a tap of short_conv.  Taps are [K,C]: a matrix, or a vector of the same K * C values, which no quantizer touches. */
+/* Loads a tap of short_conv. Taps are [K,C]: a matrix, or a vector of the same K * C values, which quantizers leave alone. */
 static const char *
 tap_value(dop_emit *e, dop_node_id taps, uint32_t k, uint32_t cols, const char *c, uint32_t width)
 {
@@ -474,8 +477,8 @@ tap_value(dop_emit *e, dop_node_id taps, uint32_t k, uint32_t cols, const char *
     return dop_emit_value(e, taps, ix, width);
 }
 
-/* x of the row `ago` rows before ix.t, which has `before` rows of its sequence before it in this step; the rows before those
- * come from the state.  Where it depends on the row which one is needed, both are loaded, so that no load waits for a condition. */
+/* Returns x of the row `ago` rows before ix.t, which has `before` rows of its sequence before it in this step. Older rows
+ * come from the state. If the source depends on the row, both are loaded, so that no load waits for a condition. */
 static const char *
 row_before(dop_emit *e, dop_node_id node, dop_index ix, const char *before, uint32_t ago, uint32_t kept, uint32_t width)
 {
@@ -515,7 +518,8 @@ emit_conv(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     return out;
 }
 
-/* moments_norm: joins the moments of all parts of a column's group (Chan et al., https://doi.org/10.1007/978-3-642-51461-6_3). */
+/* Emits moments_norm: merges the moments of all parts of a column's group (Chan et al.,
+ * https://doi.org/10.1007/978-3-642-51461-6_3). */
 static const char *
 emit_moments_norm(dop_emit *e, dop_node_id node, dop_index ix)
 {
@@ -526,7 +530,7 @@ emit_moments_norm(dop_emit *e, dop_node_id node, dop_index ix)
     const char *a = dop_emit_arg(e, n->src[0], false), *c = dop_emit_str(e, "c%u", id), *m = dop_emit_str(e, "m%u", id),
                *far = dop_emit_str(e, "d%u", id), *out = dop_emit_str(e, "v%u", id);
     dop_emit_line(e, "uint %s = %s %% %uu;", c, ix.c, cols);
-    /* Two walks over the parts, whose loads do not wait for one another. */
+    /* Two loops over the parts, whose loads are independent. */
     const char *walk = dop_emit_str(e, "for (uint p%u = 0u, i%u = %s / %uu * 3u; p%u < %uu; p%u++, i%u += %uu)", id, id,
                                     c, cols / groups, id, s->dim[0].mul, id, id, groups * 3);
     dop_emit_line(e, "vec3 %s = vec3(0.0);", m);
@@ -593,7 +597,7 @@ dop_emit_window(dop_emit *e, dop_node_id node, const dop_window_row *from, const
     return (dop_window_place){row, col, in};
 }
 
-/* unfold: column ix.c of a row of windows is a column of another row of the source, or 0. */
+/* Emits unfold: column ix.c of a window row is a column of another source row, or 0. */
 static const char *
 emit_unfold(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
 {
@@ -626,7 +630,7 @@ emit_computed(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
             return gather_each(e, node, ix, width);
         if (dop_is_replace_state(g, dop_node_base(g, n->src[0], NULL)))
             return dop_emit_value(e, n->src[0], (dop_index){dop_emit_sequence(e, n->src[1], ix.t), ix.c}, width);
-        return table_row(e, node, dop_emit_value(e, n->src[1], (dop_index){ix.t, "0u"}, 1), ix.c, width);
+        return load_table_row(e, node, dop_emit_value(e, n->src[1], (dop_index){ix.t, "0u"}, 1), ix.c, width);
     }
     case DOP_OP_last_row: {
         const char *t = g->max_t == 1 ? "0u" : dop_emit_str(e, "(%s - 1u)", dop_emit_n_tokens(e));
@@ -648,7 +652,7 @@ emit_computed(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
         return emit_conv(e, node, ix, width);
     default:
         if (dop_op_of(n->op)->expr[0])
-            return emit_elementwise(e, node, ix, width);
+            return emit_elementwise_value(e, node, ix, width);
         return dop_emit_fail(e, DOP_E_INTERNAL, "the template does not compute it", node);
     }
 }

@@ -1,4 +1,4 @@
-/* The basis of all code generation: texts, statements, arguments, and the numbers by which dispatches differ. */
+/* Basis of all code generation: texts, statements, arguments, and numbers that differ between dispatches. */
 #include "ir/region/graph_regions.h"
 #include "kernels/emit/emit.h"
 
@@ -39,7 +39,6 @@ dop_emit_fail(dop_emit *e, dop_status st, const char *what, dop_node_id node)
     return "0.0";
 }
 
-/* Makes space for one more item; the old list stays in the arena. */
 bool
 dop_emit_grow(dop_emit *e, void **items, uint32_t n, uint32_t *cap, size_t size)
 {
@@ -120,7 +119,7 @@ dop_row_values(const dop_graph *g, dop_node_id id)
 }
 
 static bool
-add(dop_emit *e, dop_kernel_arg arg)
+append_kernel_arg(dop_emit *e, dop_kernel_arg arg)
 {
     const bool grown = dop_emit_grow(e, (void **)&e->args, e->n_args, &e->cap_args, sizeof arg);
     if (grown)
@@ -129,13 +128,14 @@ add(dop_emit *e, dop_kernel_arg arg)
 }
 
 static const char *
-add_arg(dop_emit *e, dop_node_id storage, dop_arg_kind kind, bool written, bool mailbox, uint32_t view)
+find_or_add_arg(dop_emit *e, dop_node_id storage, dop_arg_kind kind, bool written, bool mailbox, uint32_t view)
 {
     uint32_t i = 0;
     while (i < e->n_args && (e->args[i].value != storage || e->args[i].kind != kind || e->args[i].numbers > 0 ||
                              e->args[i].mailbox != mailbox || e->args[i].view != view))
         i++;
-    if (i == e->n_args && !add(e, (dop_kernel_arg){.value = storage, .kind = kind, .mailbox = mailbox, .view = view}))
+    if (i == e->n_args &&
+        !append_kernel_arg(e, (dop_kernel_arg){.value = storage, .kind = kind, .mailbox = mailbox, .view = view}))
         return "a0";
     e->args[i].written = e->args[i].written || written;
     e->args[i].read = e->args[i].read || !written;
@@ -145,13 +145,13 @@ add_arg(dop_emit *e, dop_node_id storage, dop_arg_kind kind, bool written, bool 
 const char *
 dop_emit_add_arg(dop_emit *e, dop_node_id storage, dop_arg_kind kind, bool written, bool mailbox)
 {
-    return add_arg(e, storage, kind, written, mailbox, 0);
+    return find_or_add_arg(e, storage, kind, written, mailbox, 0);
 }
 
 const char *
 dop_emit_matrix_arg(dop_emit *e, dop_node_id weight)
 {
-    return add_arg(e, weight, DOP_ARG_VALUE, false, false, e->caps & DOP_CAP_texels ? DOP_VIEW_MATRICES : 0);
+    return find_or_add_arg(e, weight, DOP_ARG_VALUE, false, false, e->caps & DOP_CAP_texels ? DOP_VIEW_MATRICES : 0);
 }
 
 const char *
@@ -167,7 +167,7 @@ dop_emit_source_arg(dop_emit *e, dop_node_id node)
     if (!*one)
         *one = storage;
     const uint32_t view = *one != storage ? 0 : vector ? DOP_VIEW_VECTOR : DOP_VIEW_VALUE;
-    return add_arg(e, storage, DOP_ARG_VALUE, false, false, view);
+    return find_or_add_arg(e, storage, DOP_ARG_VALUE, false, false, view);
 }
 
 const char *
@@ -178,7 +178,7 @@ dop_emit_cache_arg(dop_emit *e, dop_node_id node, uint32_t view)
     for (uint32_t i = 0; i < e->r->n_nodes && viewed; i++)
         viewed = dop_node_at(e->g, e->r->nodes[i])->op != DOP_OP_state_write ||
                  dop_storage_node(e->g, e->r->nodes[i]) != storage;
-    return add_arg(e, storage, DOP_ARG_VALUE, false, false, viewed ? view : 0);
+    return find_or_add_arg(e, storage, DOP_ARG_VALUE, false, false, viewed ? view : 0);
 }
 
 const char *
@@ -227,7 +227,7 @@ dop_emit_number(dop_emit *e, uint32_t value)
     uint32_t i = 0;
     while (i < e->n_args && e->args[i].numbers != 1)
         i++;
-    if (i == e->n_args && !add(e, (dop_kernel_arg){.value = 0}))
+    if (i == e->n_args && !append_kernel_arg(e, (dop_kernel_arg){.value = 0}))
         return "a0.x";
     dop_kernel_arg *a = &e->args[i];
     a->number[a->numbers++] = value;
@@ -241,7 +241,7 @@ dop_emit_seen_position(dop_emit *e, dop_node_id attention, const char *row)
     return r.mask == DOP_MASK_cache ? dop_emit_str(e, "%uu", r.ring - 1) : dop_emit_position(e, row);
 }
 
-/* Local and global layers run the same code: a limit in a comparison is as fast from the push constants. */
+/* Local and global layers share one kernel, because comparing with a push constant is as fast as with a literal. */
 const char *
 dop_emit_first(dop_emit *e, dop_node_id attention, const char *position)
 {

@@ -1,7 +1,7 @@
-/* The merge of a cache's splits, as an expression of the emitter. */
+/* Merges the splits of a cache (flash decoding), as an expression of the emitter. */
 #include "kernels/emit/emit.h"
 
-/* One split's result in memory: `a` is the argument, `row` the distance between results in values. */
+/* One split's result in memory. `a` is the argument; `row` is the stride between results in values. */
 typedef struct split_row {
     const char *a, *T;
     uint32_t i, row, head, width;
@@ -25,7 +25,7 @@ load_split(dop_emit *e, const split_row *p)
     dop_emit_line(e, "    }");
 }
 
-/* Polls the mailboxes of all splits until none is empty. */
+/* Emits a loop that polls the mailboxes of all splits until every value has arrived. */
 static void
 receive_splits(dop_emit *e, const split_row *p, uint32_t splits)
 {
@@ -55,7 +55,7 @@ receive_splits(dop_emit *e, const split_row *p, uint32_t splits)
     }
 }
 
-/* Merges the partial results of a cache split; only splits that cover rows were written. */
+/* Merges the partial results of the splits; only splits that cover cache rows were written. */
 const char *
 dop_emit_combine(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
 {
@@ -68,8 +68,7 @@ dop_emit_combine(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     bool mailbox = e->routes && (e->routes[split] & DOP_MAILBOX);
     const char *a = mailbox ? dop_emit_mailbox_arg(e, split, false) : dop_emit_arg(e, split, false);
     const char *out = dop_emit_str(e, "v%u", e->n_temps++), *T = width == 4 ? "vec4" : "float";
-    uint32_t heads = dop_node_cols(g, node) / head,
-             row = head + (mailbox ? 4 : 2); /* splits are aligned in a mailbox */
+    uint32_t heads = dop_node_cols(g, node) / head, row = head + (mailbox ? 4 : 2); /* mailboxes align splits */
     dop_emit_line(e, "%s %s = %s(0.0);", T, out, T);
     dop_emit_line(e, "{");
     dop_emit_line(e, "    uint p = %s, n = p + 1u - %s;", dop_emit_position(e, ix.t), first);
@@ -82,8 +81,8 @@ dop_emit_combine(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
         dop_emit_line(e, "    uint used = %uu;", splits);
     dop_emit_line(e, "    uint h = %s / %uu, d = %s %% %uu, row = (%s * %uu + h * %uu) * %uu;", ix.c, head, ix.c, head,
                   ix.t, heads * max_splits, max_splits, row);
-    /* All loads of all splits at once: one round trip to memory instead of one per split.  Written out: a driver that does
-     * not unroll a loop over arrays keeps them in memory. */
+    /* Issues the loads of all splits at once: one round trip to memory instead of one per split. Unrolled here, because
+     * drivers that do not unroll a loop over arrays keep the arrays in memory. */
     dop_emit_line(e, "    float m = -1e30, l = 0.0;");
     if (mailbox)
         receive_splits(e, &(split_row){a, T, 0, row, head, width}, splits);

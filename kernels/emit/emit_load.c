@@ -1,4 +1,4 @@
-/* What expressions of the emitter load: matrices, values of other dispatches and stages, and columns of the row table. */
+/* Loads of the emitter: matrices, values of other dispatches and stages, and columns of the row table. */
 #include "ir/graph/dims.h"
 #include "kernels/emit/emit.h"
 
@@ -12,7 +12,7 @@ bool
 dop_emit_has_rows(const dop_graph *g, dop_node_id id)
 {
     const dop_node *n = dop_node_at(g, id);
-    if (n->shape.rank == 1) /* a vector, or one number of each row */
+    if (n->shape.rank == 1) /* a vector, or one number per row */
         return n->op == DOP_OP_received && n->shape.dim[0].sym == DOP_SYM_T;
     return n->shape.rank > 1 && !(n->shape.dim[0].sym == DOP_SYM_1 && n->shape.dim[0].mul == 1);
 }
@@ -26,7 +26,6 @@ is_constant(const char *s)
     return true;
 }
 
-/* t * row + c + start, shortened where a part is zero. */
 const char *
 dop_emit_flat(dop_emit *e, dop_node_id node, dop_index ix, uint32_t row_values, uint32_t start)
 {
@@ -39,7 +38,7 @@ dop_emit_flat(dop_emit *e, dop_node_id node, dop_index ix, uint32_t row_values, 
     return dop_emit_str(e, "(%s * %s + %s)", ix.t, row, c);
 }
 
-/* An integer: an index, on which no arithmetic is done. */
+/* Emits an integer variable, such as an index. */
 static const char *
 temp_u32(dop_emit *e, const char *expr)
 {
@@ -64,7 +63,7 @@ dop_weight_aux(const dop_graph *g, dop_node_id node)
 {
     const dop_node *n = dop_node_at(g, node);
     const dop_weight_type *wt = dop_weight_type_of(n->type);
-    const dop_dim *dims = n->shape.dim + n->shape.rank - 2; /* of an expert's matrix, where there are several */
+    const dop_dim *dims = n->shape.dim + n->shape.rank - 2; /* of one expert's matrix, if there are several */
     if (!wt || wt->aux_bytes == 0)
         return 0;
     return (uint32_t)(dop_packed_plane_bytes(n->type, (uint32_t)dop_dim_value(g, dims[0], 1), dims[1].mul) / 16);
@@ -103,7 +102,7 @@ dop_emit_weight(dop_emit *e, dop_node_id node)
     return dop_emit_str(e, "%uu", dop_weight_aux(e->g, node));
 }
 
-/* Emits a load into a new variable, in `constants` or `early` of the emitter where the caller set them. */
+/* one expert's, if there are several */
 static const char *
 load_temp(dop_emit *e, dop_node_id node, uint32_t width, const char *expr)
 {
@@ -121,15 +120,15 @@ load_temp(dop_emit *e, dop_node_id node, uint32_t width, const char *expr)
 }
 
 static bool
-in_mailbox(const dop_emit *e, dop_node_id node)
+is_in_mailbox(const dop_emit *e, dop_node_id node)
 {
     return e->routes && (e->routes[node] & DOP_MAILBOX);
 }
 
-/* Receives a value of another stage from its mailbox: one read where the caller wants loads, and the wait where the value is used,
- * so that reads of several mailboxes are in flight at once. */
+/* Emits code that receives a value of another stage from its mailbox. The first poll is issued with the loads (`early`), and
+ * the wait is emitted at the use, so that polls of several mailboxes are in flight at once. */
 static const char *
-receive(dop_emit *e, dop_node_id node, const char *at, uint32_t w, uint32_t width)
+receive_value(dop_emit *e, dop_node_id node, const char *at, uint32_t w, uint32_t width)
 {
     dop_buf *out = e->early ? e->early : e->out;
     const char *a = dop_emit_add_arg(e, node, DOP_ARG_VALUE, false, true), *look = dop_emit_str(e, "h%u", e->n_temps++);
@@ -144,17 +143,16 @@ receive(dop_emit *e, dop_node_id node, const char *at, uint32_t w, uint32_t widt
 bool
 dop_emit_in_mailbox(const dop_emit *e, dop_node_id node)
 {
-    return in_mailbox(e, node) && !dop_region_has(e->r, node);
+    return is_in_mailbox(e, node) && !dop_region_has(e->r, node);
 }
 
 const char *
 dop_emit_receive(dop_emit *e, dop_node_id node, const char *c)
 {
-    return receive(e, node, c, 4, 4);
+    return receive_value(e, node, c, 4, 4);
 }
 
-/* A column of the row table (token, position, sequence ...) for a row.  It is loaded once, early enough for loads that depend on
- * it. */
+/* Loads a column of the row table (token, position, sequence ...) for a row, once and before dependent loads. */
 static const char *
 load_input(dop_emit *e, dop_node_id node, const char *row)
 {
@@ -167,7 +165,7 @@ load_input(dop_emit *e, dop_node_id node, const char *row)
     else
         dop_emit_index(e, "uint %s = %s.%s;", name, dop_emit_row(e, row),
                        what == DOP_INPUT_tokens  ? "token"
-                       : what == DOP_INPUT_types ? "flags" /* of rows that keep nothing: step_record.h */
+                       : what == DOP_INPUT_types ? "flags" /* flags of the row: step_record.h */
                                                  : "sequence");
     return name;
 }
@@ -206,7 +204,7 @@ dop_emit_load(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint3
     if (dop_is_replace_state(g, node) && g->max_q == 1)
         ix.t = "0u";
     const char *at = dop_emit_flat(e, node, ix, dop_row_values(g, node), start);
-    if (n->op == DOP_OP_received && n->type == DOP_TYPE_u32) { /* as from the row table */
+    if (n->op == DOP_OP_received && n->type == DOP_TYPE_u32) { /* loaded like a column of the row table */
         const char *name = dop_emit_str(e, "r%u", e->n_temps++);
         dop_emit_index(e, "uint %s = dop_ld1_u32(%s, %s);", name, dop_emit_source_arg(e, node), at);
         return name;
@@ -219,8 +217,8 @@ dop_emit_load(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint3
         return load_temp(e, node, width,
                          dop_emit_str(e, "dop_w%u_%s(%s, %s, %s)", w, dop_type_of(n->type)->name,
                                       dop_emit_matrix_arg(e, node), at, dop_emit_weight(e, node)));
-    if (in_mailbox(e, node))
-        return receive(e, node, at, w, width);
+    if (is_in_mailbox(e, node))
+        return receive_value(e, node, at, w, width);
     return load_temp(
         e, node, width,
         dop_emit_str(e, "dop_ld%u_%s(%s, %s)", w, dop_type_of(n->type)->name, dop_emit_source_arg(e, node), at));
@@ -231,9 +229,9 @@ dop_emit_awaited(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, ui
 {
     const char *at = dop_emit_flat(e, node, ix, dop_row_values(e->g, node), start), *x;
     dop_buf *constants = e->constants, *early = e->early;
-    if (in_mailbox(e, node)) /* of several sets of rows, all but the first find it early */
-        return receive(e, node, at, width, width);
-    e->constants = e->early = NULL; /* loads of before the wait find nothing */
+    if (is_in_mailbox(e, node)) /* with several row sets, all but the first find the value already there */
+        return receive_value(e, node, at, width, width);
+    e->constants = e->early = NULL; /* loads must not be hoisted before the wait */
     x = dop_emit_temp(e, width, dop_emit_str(e, "dop_taken%u(%s, %s)", width, dop_emit_arg(e, node, false), at));
     e->constants = constants;
     e->early = early;
@@ -243,6 +241,6 @@ dop_emit_awaited(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, ui
 void
 dop_emit_await(dop_emit *e, dop_node_id node)
 {
-    if (!in_mailbox(e, node))
+    if (!is_in_mailbox(e, node))
         dop_emit_line(e, "dop_await();");
 }

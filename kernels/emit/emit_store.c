@@ -1,10 +1,11 @@
-/* Statements that store values: results, and states that a step writes. */
+/* Emits stores of values: results, and states that a step writes. */
 #include "kernels/emit/emit.h"
 
 #include "ir/graph/cache_row.h"
 #include "ir/region/region.h"
 
-/* In replace state that keeps the last rows of a sequence: copies row `row` + `by` of the old state to row `row` of the new one. */
+/* For a replace state that keeps the last rows of a sequence: copies row `row` + `by` of the old state to row `row` of the
+ * new one. */
 static void
 move_row(dop_emit *e, dop_node_id node, const char *q, const char *copy, const char *row, const char *by, dop_index ix,
          uint32_t width)
@@ -17,8 +18,9 @@ move_row(dop_emit *e, dop_node_id node, const char *q, const char *copy, const c
                   dop_emit_arg(e, node, true), copy, q, values, row, cols, ix.c, old);
 }
 
-/* The rows of row t's sequence before and after it in the step, counted as far as there are copies of states and `kept` rows, and how many copies
- * behind the current one the state after row t is: one for each row of a sequence, or only one for the last of many. */
+/* Position of row t within its sequence's rows of this step, and the state copy that it writes. `before` and `behind` count
+ * the sequence's rows before and after it, up to the larger of `kept` and the number of copies. `each`: every row has its own
+ * copy; otherwise only the last row has one. `steps` is the copy's distance from the current one. */
 typedef struct row_copy {
     const char *before, *behind, *each, *steps;
 } row_copy;
@@ -34,8 +36,8 @@ row_copy_of(dop_emit *e, const char *t, uint32_t kept)
     return x;
 }
 
-/* The last rows of a sequence, as they are after each row of the step: a row is among the last ones of its own copy and of those of the
- * rows after it, and the first row also moves what is older. */
+/* Emits code that stores the last rows of a sequence as of each row of the step. A row belongs to its own copy and to those
+ * of the next rows; the first row also moves older rows. */
 static void
 store_each_tail(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const char *value)
 {
@@ -98,8 +100,8 @@ store_tail(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const ch
                       dop_emit_str(e, "%uu + %s", (kept - 1) * cols, ix.c), value);
         return;
     }
-    /* keeps: is this row among the last of its sequence?  at: its place among the kept rows; first: is it its sequence's first row
-     * in the step?  rows: rows of its sequence in the step. */
+    /* keeps: this row is among the last `kept` of its sequence. at: its index among the kept rows. first: it is its
+     * sequence's first row in the step. rows: number of its sequence's rows in the step. */
     const char *rows = dop_emit_rows(e, e->multiple), *keeps, *at, *first;
     if (dop_graph_mixes(g)) {
         const char *behind = dop_emit_neighbours(e, ix.t, kept, true);
@@ -115,7 +117,7 @@ store_tail(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const ch
     dop_emit_line(e, "if (%s)", keeps);
     dop_emit_line(e, "    dop_st%u_%s(%s, %s + %s * %uu + %s * %uu + %s, %s);", width, type, a, copy, q, values, at,
                   cols, ix.c, value);
-    /* In a step shorter than the state, older rows stay; what moves them is visible inside the loop only. */
+    /* In a step shorter than the state, older rows move; values computed in this loop are visible only inside of it. */
     uint32_t n_memo = e->n_memo;
     e->constants = e->early = NULL;
     dop_emit_line(e, "if (%s)", first);
@@ -129,7 +131,7 @@ store_tail(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const ch
     e->n_memo = n_memo;
 }
 
-/* Where a step writes the successor of a replace state, `steps` copies behind the current one. */
+/* Returns the index where a step writes the successor of a replace state, in the copy `steps` after the current one. */
 static const char *
 replace_index(dop_emit *e, dop_node_id node, dop_index ix, const char *steps)
 {
@@ -142,7 +144,7 @@ replace_index(dop_emit *e, dop_node_id node, dop_index ix, const char *steps)
     return dop_emit_str(e, "(%s + %s)", copy, dop_emit_flat(e, node, (dop_index){q, ix.c}, dop_node_cols(g, node), 0));
 }
 
-/* The row of append state that the step writes. */
+/* Returns the row of append state that the step writes. */
 static const char *
 append_row(dop_emit *e, const dop_node *write, const char *t)
 {
@@ -163,7 +165,7 @@ append_row(dop_emit *e, const dop_node *write, const char *t)
     return dop_emit_str(e, "(%s * %uu + %s)", dop_emit_sequence(e, write->src[3], t), rows, row);
 }
 
-/* Four values of a row that is stored in blocks. */
+/* Emits code that stores four values of a cache row that is stored in quantized blocks. */
 static void
 store_in_blocks(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const char *value)
 {
@@ -179,8 +181,8 @@ store_in_blocks(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, con
                   append_row(e, n, ix.t), (uint32_t)(dop_cache_row_bytes(n->type, cols) / 4), ix.c, cols, value);
 }
 
-/* Condition that the sequence has rows in this step.  A state that is written as a whole must not be written for a sequence
- * without rows, because the copy that would be replaced is older than the sequence's last step. */
+/* Emits the condition that the sequence has rows in this step. Otherwise its replace state must not be written, because the
+ * copy to be replaced predates the sequence's last step. */
 static const char *
 has_rows_in_step(dop_emit *e, const char *sequence)
 {
@@ -235,7 +237,7 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
         store_in_blocks(e, node, ix, width, value);
         return;
     }
-    /* Of several rows of a sequence the last one determines its state. */
+    /* The last of a sequence's rows determines its state. */
     const char *last = "";
     if (each)
         last = dop_emit_str(e, "if (%s || %s == 0u) ", own.each, own.behind);

@@ -1,4 +1,4 @@
-/* Packed weights: how kernels see each storage type, one row per type. */
+/* Packed weight formats as kernels read them, one table row per storage type. */
 #ifndef DOPPLER_KERNELS_EMIT_WEIGHT_TYPES_H
 #define DOPPLER_KERNELS_EMIT_WEIGHT_TYPES_H
 
@@ -19,24 +19,24 @@ enum { DOP_AUX_UNITS = DOP_GROUP_UNITS };
 
 typedef struct dop_weight_type {
     dop_type type;
-    const char *file;    /* GLSL with its functions, relative to the template folder */
+    const char *file;    /* GLSL file with its functions, relative to the template folder */
     uint32_t unit;       /* values that one invocation loads and multiplies at once */
     uint32_t unit_bytes; /* bytes of a unit in plane 0 */
-    uint32_t pad;        /* rows are padded to a multiple of it: the unit, or what shares scales */
-    uint32_t aux_bytes;  /* bytes of plane 1 per group: DOP_AUX_UNITS units, counted over packed rows */
-    uint32_t book;       /* bytes of the codebook, a part of plane 0 behind all units */
-} dop_weight_type;       /* PACK in base/storage/types.def */
+    uint32_t pad;        /* values: rows are padded to a multiple of it (the unit, or the values that share scales) */
+    uint32_t aux_bytes;  /* bytes of plane 1 per group of DOP_AUX_UNITS units, counted over packed rows */
+    uint32_t book;       /* bytes of the codebook, which follows all units in plane 0 */
+} dop_weight_type;       /* filled from PACK of base/storage/types.def */
 
-enum { DOP_PACK_ALIGN = 256 }; /* bytes: alignment of a tensor, and of each expert's matrix in a tensor of several */
+enum { DOP_PACK_ALIGN = 256 }; /* alignment in bytes of a tensor, and of each expert's matrix within a tensor */
 
-/* NULL when kernels cannot read the type. */
+/* Returns NULL if kernels cannot read the type. */
 const dop_weight_type *dop_weight_type_of(dop_type t);
-/* Values of a packed row of n values. */
+/* Returns the number of values of a packed row of n values, including padding. */
 uint32_t dop_packed_row_values(dop_type t, uint32_t n);
-/* Bytes of plane 0 and of the whole packed matrix. */
+/* Return the bytes of plane 0, and of the whole packed matrix. */
 uint64_t dop_packed_plane_bytes(dop_type t, uint32_t rows, uint32_t cols);
 uint64_t dop_packed_bytes(dop_type t, uint32_t rows, uint32_t cols);
-/* Distance in bytes between the packed matrices of two experts. */
+/* Returns the distance in bytes between the packed matrices of two experts. */
 uint64_t dop_packed_expert_stride(dop_type t, uint32_t rows, uint32_t cols);
 
 #endif

@@ -1,4 +1,4 @@
-/* The state of a generation (dop_gen): opening it, its shared memory, and texts that outlive it. */
+/* Generator state (dop_gen): initialization, shared memory size, and texts that outlive it. */
 #include "kernels/gen/gen.h"
 #include "kernels/gen/int8.h"
 #include "kernels/gen/templates.h"

@@ -1,16 +1,16 @@
-/* How attention kernels load rows of keys and values, by the type that the caches are stored in. */
+/* Loads of key and value rows in attention kernels, for each storage type of caches. */
 #include "kernels/gen/gen_cache.h"
 #include "kernels/gen/gen.h"
 
 #include "ir/graph/cache_row.h"
 
-/* The cache of K or V as loads need it: the names of its macros, its type, and the layout of its values. */
+/* Properties of the K or V cache for its load macros: name suffix, type, and value layout. */
 typedef struct cache {
     char name;
     dop_type type;
     const char *arg;
-    const char *dim, *start; /* values from one head to the next, and before the first; macros of the templates */
-    uint32_t cols;           /* columns of a row of the cache, all heads together */
+    const char *dim, *start; /* stride between heads and offset of the first head in values (template macros) */
+    uint32_t cols;           /* columns of a cache row over all heads */
 } cache;
 
 static cache
@@ -47,9 +47,9 @@ dop_attn_refuses_blocks(const dop_site *s)
     return (dop_refusal){0};
 }
 
-/* DOP_ROW_K(p) is where the row of head kvh begins at position p, and DOP_LD_K(at, i) loads its piece i, as it is stored, whose
- * values are DOP_LO_K and DOP_HI_K times DOP_FACTOR_K, or as DOP_SCALED_K(w, x) has it.  DOP_AT_K(p) and DOP_LD4_K(at, d) do so for
- * the four values from column d on. */
+/* Defines the macros. DOP_ROW_K(p) is the start of head kvh's row at position p. DOP_LD_K(at, i) loads its piece i as stored.
+ * The piece's values are DOP_LO_K and DOP_HI_K times DOP_FACTOR_K; DOP_SCALED_K(w, x) multiplies x by the factor. DOP_AT_K(p)
+ * and DOP_LD4_K(at, d) load four values from column d on. */
 void
 dop_attn_loads(dop_gen *gen, const dop_attn *a, const char *const words[2], dop_buf *out)
 {
@@ -96,7 +96,8 @@ dop_attn_loads(dop_gen *gen, const dop_attn *a, const char *const words[2], dop_
     }
 }
 
-/* DOP_MADE_K(first): the piece of this step's row that begins at word `first` of dop_new, as it would be loaded. */
+/* Defines DOP_MADE_K(first): the piece of this step's row that begins at word `first` of dop_new, in the form that a load
+ * gives. */
 void
 dop_attn_made(dop_gen *gen, const dop_attn *a, dop_buf *out)
 {
@@ -122,7 +123,8 @@ dop_attn_made(dop_gen *gen, const dop_attn *a, dop_buf *out)
     }
 }
 
-/* DOP_SLOT(p) where attention sees a list of positions: p counts places of the list of row t0, and `all` is the macro for positions. */
+/* Defines DOP_SLOT(p) if attention is restricted to a list of positions (top_positions): p is an index into row t0's list.
+ * Returns the name of the macro that maps positions. */
 static const char *
 slot_macro(dop_gen *gen, const dop_attn *a, dop_buf *decls)
 {
@@ -146,7 +148,7 @@ dop_attn_positions(dop_gen *gen, const dop_attn *a, dop_buf *decls)
     const char *slot = slot_macro(gen, a, decls);
     dop_buf_printf(decls, "#define DOP_FIRST(p) %s\n", dop_emit_first(&gen->e, a->id, "(p)"));
     if (pages) {
-        /* Nothing writes page tables during a step, so they may be read through any cache. */
+        /* Page tables are constant during a step, so reads need not be coherent. */
         dop_buf_printf(
             decls,
             "layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Pages { uint v[]; };\n"
@@ -158,7 +160,7 @@ dop_attn_positions(dop_gen *gen, const dop_attn *a, dop_buf *decls)
         dop_buf_printf(decls, "#define DOP_RING_FROM(first)\n#define %s(p) (p)\n", slot);
         return;
     }
-    /* One division serves all positions, because a dispatch has fewer of them than the ring has rows. */
+    /* One division serves all positions, because a dispatch covers fewer positions than the ring has rows. */
     const char *from = gen->e.g->max_q > 1 ? "dop_first + " : "";
     dop_buf_printf(decls,
                    "uint dop_ring0; // what the first position counts from: a multiple of the ring\n"

@@ -1,5 +1,5 @@
-/* Per-head products (dop_tail_facts), which fill tail.glsl: each head of a value that the region makes is multiplied with a matrix
- * of its own, by the workgroup that completes the head. */
+/* Per-head products (dop_tail_facts), which fill tail.glsl: each head of a value that the region computes is multiplied by
+ * its own matrix, in the workgroup that completes the head. */
 #include "kernels/gen/gen_tail.h"
 #include "kernels/gen/gen.h"
 #include "kernels/gen/generate.h"
@@ -9,15 +9,15 @@
 
 #include "kernels/emit/weight_types.h"
 
-/* The per-head product of a region: its nodes and sizes. */
+/* Nodes and dimensions of a region's per-head product. */
 typedef struct tail {
     dop_node_id id, made, matrix;
-    uint32_t heads, k, n; /* values of a head before and after */
+    uint32_t heads, k, n; /* values of a head before (k) and after (n) the product */
     const dop_weight_type *type;
 } tail;
 
 static tail
-find_tail(const dop_graph *g, const dop_region *r)
+find_head_product(const dop_graph *g, const dop_region *r)
 {
     const dop_node *n = dop_node_at(g, r->info->tail.id);
     const dop_shape *w = &dop_node_at(g, n->src[1])->shape;
@@ -33,13 +33,13 @@ find_tail(const dop_graph *g, const dop_region *r)
 uint32_t
 dop_tail_heads(const dop_gen *gen)
 {
-    return gen->e.r->info->tail.id ? find_tail(gen->e.g, gen->e.r).heads : 0;
+    return gen->e.r->info->tail.id ? find_head_product(gen->e.g, gen->e.r).heads : 0;
 }
 
 uint32_t
 dop_tail_depth(const dop_gen *gen)
 {
-    return find_tail(gen->e.g, gen->e.r).k;
+    return find_head_product(gen->e.g, gen->e.r).k;
 }
 
 uint32_t
@@ -53,14 +53,14 @@ dop_tail_bytes(const dop_gen *gen, uint32_t at_once)
 {
     if (!gen->e.r->info->tail.id)
         return 0;
-    const tail t = find_tail(gen->e.g, gen->e.r);
+    const tail t = find_head_product(gen->e.g, gen->e.r);
     return at_once * dop_packed_row_values(t.type->type, t.k) * 4;
 }
 
 dop_refusal
 dop_tail_refuses(const dop_site *s)
 {
-    if (s->r->info->tail.id && !find_tail(s->g, s->r).type)
+    if (s->r->info->tail.id && !find_head_product(s->g, s->r).type)
         return (dop_refusal){"no kernel reads weights of the type here", "`quant` and a type that kernels read"};
     return (dop_refusal){0};
 }
@@ -71,7 +71,7 @@ dop_tail_declare(dop_gen *gen, uint32_t at_once, dop_buf *decls)
     dop_emit *e = &gen->e;
     if (!e->r->info->tail.id || e->status != DOP_OK)
         return;
-    const tail t = find_tail(e->g, e->r);
+    const tail t = find_head_product(e->g, e->r);
     const dop_tile *tile = &gen->choice->tile;
     const dop_type type = dop_node_at(e->g, t.made)->type;
     const uint32_t k_pad = dop_packed_row_values(t.type->type, t.k), units = k_pad / t.type->unit;
@@ -80,7 +80,7 @@ dop_tail_declare(dop_gen *gen, uint32_t at_once, dop_buf *decls)
     const uint32_t loads = e->target->schedule.tail_loads;
     steps = steps > loads ? loads : steps;
     rows = e->target->cpu ? 1 : rows > loads / steps ? loads / steps : rows;
-    /* A workgroup that is one subgroup of a CPU device runs in step, and a barrier is expensive there. */
+    /* On a CPU device, a workgroup of one subgroup runs in lockstep, and barriers are expensive. */
     const bool in_step = e->target->cpu && tile->subgroup && tile->wg == e->target->subgroup;
     dop_keys keys = {0};
     dop_buf *load = dop_keys_text(gen, &keys, "LOAD"), *store = dop_keys_text(gen, &keys, "STORE");
@@ -103,8 +103,8 @@ dop_tail_declare(dop_gen *gen, uint32_t at_once, dop_buf *decls)
     dop_keys_set(&keys, "AUX", dop_emit_weight(e, t.matrix));
     const char *matrix = dop_emit_matrix(e, t.matrix, "head");
     dop_keys_set(&keys, "W", matrix);
-    /* Neighbouring invocations read neighbouring units, which must not lie in the same banks of shared memory.  A software device
-     * has no banks. */
+    /* Neighboring invocations read neighboring units, so units are interleaved to avoid shared memory bank conflicts. CPU
+     * devices have no banks. */
     dop_keys_set(&keys, "AT",
                  e->target->cpu ? dop_emit_str(e, "(u) * %uu + (q)", t.type->unit / 4)
                                 : dop_emit_str(e, "(q) * %uu + (u)", units));
@@ -123,7 +123,7 @@ dop_tail_declare(dop_gen *gen, uint32_t at_once, dop_buf *decls)
 dop_status
 dop_tail_blocks(dop_gen *gen, uint32_t first, uint32_t rows, uint32_t blocks, dop_buf *out)
 {
-    const tail t = find_tail(gen->e.g, gen->e.r);
+    const tail t = find_head_product(gen->e.g, gen->e.r);
     dop_keys keys = {0};
     DOP_NUMBERS(gen, &keys, out, {"FIRST_H", first}, {"BLOCK_H", rows}, {"BLOCKS_H", blocks}, {"ALL_H", t.heads});
     dop_keys_set(&keys, "COUNTS", dop_emit_counts(&gen->e));
@@ -135,7 +135,7 @@ dop_tail_trips(const dop_site *s, const dop_tile *tile)
 {
     if (!s->r->info->tail.id)
         return 0;
-    const tail t = find_tail(s->g, s->r);
+    const tail t = find_head_product(s->g, s->r);
     const uint32_t units = dop_packed_row_values(t.type->type, t.k) / t.type->unit, most = s->t->subgroup;
     const uint32_t lanes = units < most ? dop_pow2_floor(units) : most;
     return t.heads *

@@ -1,5 +1,5 @@
-/* Waits within a dispatch of products: parts whose values others read as whole rows come first in the grid, and the others' epilogues wait
- * for them (waits.glsl).  The stages of a persistent dispatch pass these values through mailboxes, which wait by themselves. */
+/* Waits within a dispatch of products: parts whose values others read as whole rows come first in the grid, and the other
+ * parts' epilogues wait for them (waits.glsl). In a persistent dispatch mailboxes do this instead. */
 #include "kernels/gen/gen_waits.h"
 #include "kernels/gen/gen.h"
 #include "kernels/gen/templates.h"

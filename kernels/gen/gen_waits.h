@@ -1,4 +1,8 @@
-/* Waits within a dispatch of products: parts whose values others read as whole rows come first in the grid, and the others' epilogues wait for them (waits.glsl).  The stages of a persistent dispatch pass these values through mailboxes, which wait by themselves. */
+/* Waits within a dispatch of products (dop_product_facts.awaited): parts whose values others read as whole rows come first in
+ * the grid, and the other parts' epilogues wait for them (waits.glsl). In a persistent dispatch mailboxes do this instead.
+ * dop_waits_order writes the part numbers in grid order. _declare adds a hole for the wait functions, or returns NULL if
+ * nothing waits or mailboxes are used. _define fills it with the numbers of workgroups: producers and consumers, each times
+ * the expression `tiles` (NULL: 1). _call returns a part's call, followed by the increment of the workgroup counter. */
 #ifndef DOPPLER_KERNELS_GEN_GEN_WAITS_H
 #define DOPPLER_KERNELS_GEN_GEN_WAITS_H
 

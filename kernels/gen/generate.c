@@ -1,5 +1,5 @@
-/* A region's kernel as GLSL text: header, functions by storage type, arguments, the filled template.  The text names
- * nothing from the graph, so that equal kernels of different layers have equal texts and are compiled once. */
+/* Generates the GLSL of a region's kernel: header, functions by storage type, arguments, and the body. The text contains no
+ * names from the graph, so that equal kernels of different layers have equal texts and are compiled once. */
 #include "kernels/gen/generate.h"
 #include "ir/graph/dims.h"
 #include "ir/region/graph_regions.h"
@@ -89,7 +89,7 @@ put_header(dop_gen *gen, dop_buf *b)
 }
 
 static dop_status
-put_file(dop_gen *gen, const char *file, dop_buf *b)
+put_template_file(dop_gen *gen, const char *file, dop_buf *b)
 {
     const char *text = dop_templates_get(gen->templates, file);
     if (!text)
@@ -99,10 +99,10 @@ put_file(dop_gen *gen, const char *file, dop_buf *b)
     return DOP_OK;
 }
 
-/* Includes the GLSL files of the weight types that the kernel decodes, each file once.  Most quantized types use functions of
- * types/quant.glsl besides their own. */
+/* Appends the GLSL files of the weight types that the kernel decodes, each once. Most quantized types also need
+ * types/quant.glsl. */
 static dop_status
-put_types(dop_gen *gen, dop_buf *b)
+put_weight_types(dop_gen *gen, dop_buf *b)
 {
     static const char quant[] = "types/quant.glsl";
     const char *done[DOP_TYPE_COUNT + 1];
@@ -118,13 +118,13 @@ put_types(dop_gen *gen, dop_buf *b)
                 seen = seen || strcmp(done[i], files[f]) == 0;
             if (seen)
                 continue;
-            dop_status st = put_file(gen, files[f], b);
+            dop_status st = put_template_file(gen, files[f], b);
             if (st != DOP_OK)
                 return st;
             done[n++] = files[f];
         }
     }
-    return gen->descriptor->ints ? put_file(gen, "types/int.glsl", b) : DOP_OK;
+    return gen->descriptor->ints ? put_template_file(gen, "types/int.glsl", b) : DOP_OK;
 }
 
 const char *
@@ -133,8 +133,8 @@ dop_kernel_runs(dop_emit *e, uint32_t max_t)
     return max_t == 1 ? "persistent_runs" : dop_emit_str(e, "several_runs[%u]", max_t - 1);
 }
 
-/* Code by which the last kernel of a schedule counts a persistent run after its stores (DOP_SYNC_ADVANCE).  The count is loaded
- * before the stores, so that nothing waits for it at the end. */
+/* Appends functions by which a schedule's last kernel counts a persistent run after its stores (DOP_SYNC_ADVANCE). The count
+ * is loaded before the stores, so that the end does not wait for the load. */
 static void
 put_advance(dop_gen *gen, const dop_sync *sync, dop_buf *b)
 {
@@ -148,8 +148,8 @@ put_advance(dop_gen *gen, const dop_sync *sync, dop_buf *b)
                    step, count, step, count, runs);
 }
 
-/* Declares what decides the length of the splits of a cache that the kernel makes or merges (dop_split_len): from the stage's
- * tile, else from the graph. */
+/* Defines the constants that determine the length of cache splits (dop_split_len): from the stage's tile if set, otherwise
+ * from the graph. */
 static void
 put_splits(const dop_gen *gen, dop_buf *b)
 {
@@ -169,7 +169,7 @@ put_splits(const dop_gen *gen, dop_buf *b)
     }
 }
 
-/* Declares that the kernel is a stage, and DOP_GROUP, its workgroup: workgroups of a stage are numbered in one dimension. */
+/* Declares the kernel as a stage, and defines DOP_GROUP, its 3D workgroup id: workgroups of a stage have linear numbers. */
 static void
 put_stage(dop_gen *gen, dop_buf *b)
 {
@@ -186,7 +186,7 @@ put_stage(dop_gen *gen, dop_buf *b)
                        grid[0], grid[0], grid[1], grid[0] * grid[1]);
 }
 
-/* Do the region's matrices fit one device allocation, with the gaps between them?  A dispatch reads all of them through one view,
+/* True if the region's matrices fit in one device allocation, including gaps. A dispatch reads all of them through one view,
  * which covers one allocation. */
 static bool
 matrices_fit(const dop_graph *g, const dop_region *r, uint64_t allocation)
@@ -213,11 +213,12 @@ arg_type(const dop_kernel_arg *a)
     return a->numbers || a->view ? "uvec2" : a->value || a->kind != DOP_ARG_VALUE ? "U32" : "Step";
 }
 
-/* The parameter record, for an argument of any type. */
+/* GLSL type of the parameter record; its arguments are cast to their types. */
 static const char record_type[] =
     "layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Record {\n    uvec2 args[];\n};\n";
 
-/* The arguments of a stage are in its row of the table, or the first of them is the address of its parameter record. */
+/* Defines the arguments of a stage: fields of its row in the stage table, or of the parameter record that the first field
+ * points to. */
 static void
 put_stage_args(const dop_gen *gen, dop_buf *b)
 {
@@ -229,7 +230,8 @@ put_stage_args(const dop_gen *gen, dop_buf *b)
                        record ? "Record(dop_stage.args[0])" : "dop_stage", i);
 }
 
-/* Declares the push constants.  early: out_globals gets variables for the arguments, out_copies what fills them. */
+/* Declares the push constants. `early`: copies the arguments to variables, declared in out_globals and assigned by
+ * out_copies. */
 static void
 put_args(const dop_emit *e, bool early, dop_buf *b, dop_buf *out_globals, dop_buf *out_copies)
 {
@@ -260,9 +262,9 @@ put_args(const dop_emit *e, bool early, dop_buf *b, dop_buf *out_globals, dop_bu
     }
 }
 
-/* Arguments, and the program; advance: what put_advance made, which goes around it, or NULL.  On CPU devices the arguments are
- * read before anything else, outside of all loops and conditions, because there the driver knows that all lanes have the same
- * buffer, and a load takes a third of the time. */
+/* Appends the arguments and the program. `advance` is the text from put_advance, or NULL. CPU devices read the arguments
+ * first, outside of loops and conditions: the driver can then prove that all lanes use the same buffer, which makes loads
+ * three times as fast. */
 static void
 put_program(dop_gen *gen, const char *advance, dop_buf *b)
 {
@@ -303,7 +305,7 @@ matrix_form(const dop_descriptor *d, uint32_t has)
     return has & d->matrix_form ? d->matrix_form : has & DOP_CAP_coop;
 }
 
-/* The refusal of a tile: who chose it, the rule that it breaks, and where. */
+/* Reports an invalid tile: its source, the violated rule, and the region. */
 static dop_status
 refuse_tile(const dop_gen *gen, const char *why)
 {
@@ -314,7 +316,7 @@ refuse_tile(const dop_gen *gen, const char *why)
                     e->target->name);
 }
 
-/* Checks the tile before anything is generated from it. */
+/* Checks the tile before any code is generated from it. */
 static dop_status
 check_tile(const dop_gen *gen)
 {
@@ -323,8 +325,8 @@ check_tile(const dop_gen *gen)
                                                                                    : refuse_tile(gen, fault.why);
 }
 
-/* Refuses a kernel that the target cannot run.  A variant's own choice of a tile may have more workgroups than every device can have:
- * the runtime compares them with what the device has. */
+/* Refuses a kernel that the target cannot run. The number of workgroups is checked only for tiles from a kernel path; for a
+ * variant's own tile, the runtime compares it with the device's limit. */
 static dop_status
 check_needs(const dop_gen *gen)
 {
@@ -341,9 +343,9 @@ check_needs(const dop_gen *gen)
     return refuse_tile(gen, why);
 }
 
-/* The whole text of the kernel, around the main function that its descriptor has emitted. */
+/* Appends the complete text of the kernel around the main function from its descriptor. */
 static dop_status
-put_source(dop_gen *gen, const dop_sync *sync, dop_buf *text)
+put_kernel_source(dop_gen *gen, const dop_sync *sync, dop_buf *text)
 {
     const bool stage = sync && sync->kind == DOP_SYNC_STAGE;
     const char *common = dop_templates_get(gen->templates, "common.glsl");
@@ -355,9 +357,9 @@ put_source(dop_gen *gen, const dop_sync *sync, dop_buf *text)
     if (stage)
         put_stage(gen, text);
     dop_buf_puts(text, common ? common : "");
-    dop_status st = put_types(gen, text);
+    dop_status st = put_weight_types(gen, text);
     if (st == DOP_OK && gen->e.blocks)
-        st = put_file(gen, "cache.glsl", text);
+        st = put_template_file(gen, "cache.glsl", text);
     if (st == DOP_OK && stage) {
         put_stage_args(gen, text);
         dop_buf_puts(text, gen->main.data ? gen->main.data : "");
@@ -382,7 +384,7 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
     g = dop_graph_by_rows(g, r, &copy);
     dop_gen_open(&gen, &(dop_site){g, r, target, stage ? sync->routes : NULL}, variant->descriptor, choice, diag);
     gen.templates = t;
-    /* On a CPU a load is a loop over the lanes for each component, so fewer and wider loads are better. */
+    /* On a CPU a load is a loop over the lanes for each component, so few wide loads are faster. */
     if (target->cpu)
         gen.e.caps |= target->caps & DOP_CAP_int64;
     if (dop_target_views(target) && variant->descriptor->texels && matrices_fit(g, r, target->max_alloc))
@@ -393,7 +395,7 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
     if (st == DOP_OK)
         st = check_needs(&gen);
     if (st == DOP_OK)
-        st = put_source(&gen, sync, &text);
+        st = put_kernel_source(&gen, sync, &text);
     if (st != DOP_OK)
         goto error;
     k->glsl = dop_buf_failures() != gen.failures ? NULL : dop_arena_strdup(g->arena, text.data);

@@ -1,4 +1,4 @@
-/* The activation side of integer products: one row in 8 bits with a factor per 32 values (types/int.glsl). */
+/* Activations of integer products: a row in int8 with a scale per 32 values (types/int.glsl). */
 #include "kernels/gen/int8.h"
 #include "kernels/gen/gen.h"
 #include "kernels/gen/row_program.h"
@@ -12,7 +12,7 @@ ints_of(const dop_graph *g, dop_node_id product)
     return dop_type_of(dop_product_type(g, product))->pack.ints;
 }
 
-/* Is a row of k values quantized as it is computed, or must all of it first be in shared memory as f32? */
+/* True if a row of k values is quantized as it is computed; otherwise all of it must first be in shared memory as f32. */
 static bool
 quantizes_directly(const dop_tile *tile, const dop_target *t, uint32_t k)
 {
@@ -60,7 +60,7 @@ dop_int8_mixed(const dop_graph *g, const dop_region *r)
     return some && !all;
 }
 
-/* Is the row made four values at a time, so that eight lanes may quantize a unit as it is made? */
+/* True if the row is computed four values at a time, so that eight lanes can quantize a unit of 32 as they compute it. */
 static bool
 is_wide(const dop_site *s)
 {

@@ -1,5 +1,5 @@
-/* The legality of tiles: one check for every tile, wherever it comes from.  What a variant's generator takes for granted is in the
- * `legal` function of its descriptor; what is alike for all variants is here. */
+/* Validation of tiles: one check for every tile, regardless of its source. Assumptions of a variant's generator are checked
+ * by `legal` of its descriptor, and rules for all variants here. */
 #include "kernels/gen/legal.h"
 #include "kernels/gen/gen.h"
 #include "kernels/gen/products.h"
@@ -23,7 +23,7 @@ break_rule(dop_check *c, bool broken, int field, const char *format, ...)
 }
 
 static uint32_t
-value_of(const dop_check *c, int field)
+tile_field_value(const dop_check *c, int field)
 {
     return dop_tile_get(c->tile, field);
 }
@@ -31,7 +31,7 @@ value_of(const dop_check *c, int field)
 bool
 dop_check_range(dop_check *c, int field, uint32_t least, uint32_t most)
 {
-    const uint32_t x = value_of(c, field);
+    const uint32_t x = tile_field_value(c, field);
     return break_rule(c, x < least || x > most, field, "%s must be between %u and %u, not %u", dop_tile_name(field),
                       least, most, x);
 }
@@ -39,7 +39,7 @@ dop_check_range(dop_check *c, int field, uint32_t least, uint32_t most)
 bool
 dop_check_power(dop_check *c, int field, uint32_t least, uint32_t most)
 {
-    const uint32_t x = value_of(c, field);
+    const uint32_t x = tile_field_value(c, field);
     return break_rule(c, x < least || x > most || (x & (x - 1)) != 0, field,
                       "%s must be a power of two between %u and %u, not %u", dop_tile_name(field), least, most, x);
 }
@@ -47,7 +47,7 @@ dop_check_power(dop_check *c, int field, uint32_t least, uint32_t most)
 bool
 dop_check_multiple(dop_check *c, int field, uint32_t of, uint32_t least, uint32_t most)
 {
-    const uint32_t x = value_of(c, field);
+    const uint32_t x = tile_field_value(c, field);
     return break_rule(c, x < least || x > most || x % of != 0, field,
                       "%s must be a multiple of %u between %u and %u, not %u", dop_tile_name(field), of, least, most,
                       x);
@@ -56,7 +56,7 @@ dop_check_multiple(dop_check *c, int field, uint32_t of, uint32_t least, uint32_
 bool
 dop_check_divides(dop_check *c, int field, uint32_t of, const char *what)
 {
-    const uint32_t x = value_of(c, field);
+    const uint32_t x = tile_field_value(c, field);
     return break_rule(c, x == 0 || of % x != 0, field, "%s must divide %u (%s), which %u does not",
                       dop_tile_name(field), of, what, x);
 }
@@ -64,7 +64,7 @@ dop_check_divides(dop_check *c, int field, uint32_t of, const char *what)
 bool
 dop_check_equal(dop_check *c, int field, uint64_t value, const char *what)
 {
-    const uint32_t x = value_of(c, field);
+    const uint32_t x = tile_field_value(c, field);
     return break_rule(c, x != value, field, "%s must be %llu (%s), not %u", dop_tile_name(field),
                       (unsigned long long)value, what, x);
 }
@@ -82,7 +82,8 @@ dop_check_when(dop_check *c, bool holds, int field, const char *rule)
     return break_rule(c, !holds, field, "%s", rule);
 }
 
-/* The workgroup: of the target's sizes; of whole subgroups, or, without them, of a size that sums over it can halve. */
+/* Checks the workgroup size: within the target's limit, and whole subgroups. Without subgroups it is a power of two if the
+ * kernel has tree reductions. */
 static bool
 check_workgroup(dop_check *c, const dop_descriptor *d)
 {

@@ -1,4 +1,4 @@
-/* The products of a region as generators need them: their parts, what computes the activation, and the facts that determine
+/* The products of a region for generators: their parts, the computation of the activation, and the properties that determine
  * tiles. */
 #include "kernels/gen/products.h"
 #include "kernels/gen/gen.h"
@@ -43,7 +43,7 @@ dop_products_unit(const dop_graph *g, const dop_region *r)
     return unit;
 }
 
-/* A product whose weights no kernel can read; 0: there is none. */
+/* Returns a product whose weights no kernel can read; 0: none. */
 static dop_node_id
 unread_weights(const dop_graph *g, const dop_region *r)
 {
@@ -95,7 +95,7 @@ dop_products_of(const dop_site *s)
 {
     const dop_graph *g = s->g;
     const dop_analysis *a = s->r->info;
-    const uint32_t summed = a->experts.sum ? a->experts.slots : 1; /* slots that are a part of the depth */
+    const uint32_t summed = a->experts.sum ? a->experts.slots : 1; /* number of slots concatenated along the depth */
     dop_products p = {.most = a->product.most_mats, .k = a->product.depth * summed};
     if (a->product.beside)
         p.k += dop_product_depth(g, a->product.beside);

@@ -1,6 +1,6 @@
-/* Row programs as nests.  A program's axis k, the values of a row, is shared out among lanes; a lane has its values side by side in
- * registers, for all passes (batches of them, where a program of one pass has a long row), or walks over them in a loop, in each
- * pass again. */
+/* Row programs as nests. Axis k, the values of a row, is divided among lanes. A lane keeps its values in registers for all
+ * passes, or loads them again in the loop of each pass. If a one-pass program has a long row, it uses batches of
+ * registers. */
 #include "kernels/gen/row_program.h"
 #include "kernels/gen/gen.h"
 #include "kernels/gen/templates.h"
@@ -11,18 +11,18 @@
 
 #include <string.h>
 
-/* Most values (or groups of four) of a row that an invocation holds in registers.  From mailboxes a row in registers is received at
- * once, a longer one value by value in the loop, and one that is only staged in batches, because each batch is one round trip to
- * memory. */
+/* MAX_AT_ONCE: maximum number of values (or vec4s) of a row that an invocation holds in registers. Mailbox reads of register
+ * rows are all in flight at once, those of longer rows one per iteration. Rows that are only staged use batches of one round
+ * trip to memory each. */
 enum { MAX_AT_ONCE = 8, MAX_OWN_SUMS = 2 };
 
-/* The longest row of a choice that one invocation sums up by itself, which needs no barriers. */
+/* Longest row of an expert choice that each invocation reduces by itself, without barriers. */
 enum { SHORT_ROW = 32 };
 
 static int
-index_of(const dop_rowprog *p, dop_node_id id)
+program_index_of(const dop_rowprog *p, dop_node_id id)
 {
-    uint32_t from = 0, to = p->n_nodes; /* in handle order */
+    uint32_t from = 0, to = p->n_nodes; /* nodes are sorted by handle */
     while (from < to) {
         uint32_t mid = from + (to - from) / 2;
         if (p->nodes[mid] < id)
@@ -33,21 +33,21 @@ index_of(const dop_rowprog *p, dop_node_id id)
     return from < p->n_nodes && p->nodes[from] == id ? (int)from : -1;
 }
 
-/* The level of an expression: the number of the first pass over the row in which it can be evaluated, which comes after the passes
- * of all statistics that the expression reads. */
+/* Returns the level of an expression: the first pass over the row that can evaluate it, after the passes of all statistics
+ * that it reads. */
 static uint32_t
-level_of(const dop_gen *gen, const dop_rowprog *p, const uint32_t *level, dop_node_id id)
+pass_level_of(const dop_gen *gen, const dop_rowprog *p, const uint32_t *level, dop_node_id id)
 {
     const dop_graph *g = gen->e.g;
     id = dop_node_base(g, id, NULL);
-    int at = index_of(p, id);
+    int at = program_index_of(p, id);
     return at < 0 ? 0 : level[at];
 }
 
-/* Gives each node of the program its level, the pass that computes it; returns the highest.  A norm that was not split counts as a
- * statistic and a product, softmax as two statistics (the largest value, then the sum of exponentials) and a product. */
+/* Assigns each node its level, the pass that computes it, and returns the highest. An unsplit norm counts as a statistic and
+ * a product; a softmax, as two statistics (maximum, then sum of exponentials) and a product. */
 static uint32_t
-assign_levels(const dop_gen *gen, const dop_rowprog *p, uint32_t *level)
+assign_pass_levels(const dop_gen *gen, const dop_rowprog *p, uint32_t *level)
 {
     const dop_graph *g = gen->e.g;
     uint32_t top = 0;
@@ -56,8 +56,8 @@ assign_levels(const dop_gen *gen, const dop_rowprog *p, uint32_t *level)
         uint32_t l = 0;
         for (uint32_t k = 0; k < n->n_srcs; k++) {
             dop_node_id b = dop_node_base(g, n->src[k], NULL);
-            uint32_t x = level_of(gen, p, level, b);
-            if (index_of(p, b) >= 0 && dop_node_is(g, b, DOP_STATISTIC))
+            uint32_t x = pass_level_of(gen, p, level, b);
+            if (program_index_of(p, b) >= 0 && dop_node_is(g, b, DOP_STATISTIC))
                 x++;
             l = x > l ? x : l;
         }
@@ -71,26 +71,27 @@ assign_levels(const dop_gen *gen, const dop_rowprog *p, uint32_t *level)
     return top;
 }
 
-/* A walk over a row: the program, where its values are, and the pass and value at hand. */
+/* Code generation state of a row program: the program, the placement of its values, and the current pass and value. */
 typedef struct walk {
     dop_gen *gen;
     dop_nest *n;
     const dop_rowprog *p;
-    uint32_t *level, top; /* pass of each node, and the last one */
-    uint32_t width;       /* values that a lane takes at a time */
+    uint32_t *level, top; /* pass of each node, and the last pass */
+    uint32_t width;       /* values per access: 1 or 4 */
     uint32_t lanes;
-    uint32_t reg, loop; /* values (or fours) of a lane in registers, 0: it takes them in a loop; turns of the loop */
-    const char *lane, *stride; /* expressions of the lane's number, and of how many there are */
+    uint32_t reg, loop; /* values (or vec4s) of a lane in registers (0: processed in a loop), and loop iterations */
+    const char *lane, *stride; /* expressions of the lane's number and of the number of lanes */
     uint32_t pass;
-    const char *i, *inside; /* index in the row; condition for the lane to have a value there, NULL: it always has */
-    const char *at[MAX_AT_ONCE], *in[MAX_AT_ONCE]; /* of the values in registers */
+    const char *i, *inside; /* index in the row; condition that the lane has a value there, NULL: always true */
+    const char *at[MAX_AT_ONCE], *in[MAX_AT_ONCE]; /* `i` and `inside` of the values in registers */
     dop_index ix;
-    /* Of registers: the loads before the first pass, of weights and all others, and where they go. */
+    /* Loads of register values, issued before the first pass: [0] weights, [1] all others; and the holes that receive
+     * them. */
     dop_buf early[2];
     dop_stmt *weights, *loads;
 } walk;
 
-/* What a pass sums up over the row: one statistic, or one of a norm or softmax that was not split. */
+/* A reduction over the row: a statistic, or one of those of an unsplit norm or softmax. */
 typedef struct row_sum {
     enum {
         MEAN,
@@ -98,40 +99,40 @@ typedef struct row_sum {
         SPREAD,
         TOP,
         SHARES
-    } what; /* ROOT: of the mean square; SPREAD: of the variance; SHARES: of softmax */
+    } what; /* ROOT: inverse root mean square; SPREAD: inverse deviation; TOP, SHARES: softmax */
     dop_node_id x;
-    const char *name, *top; /* variables of the result, and of the largest value */
+    const char *name, *top; /* variables of the result, and of the maximum */
     double eps;
-    uint32_t len; /* of x, which may be shorter than the program's rows */
-    /* A mean far from zero is rounded once, where sums of the values would be rounded at every step: what it is off by is off in
-     * every value of a norm, and adds up in the product behind it.  So differences to the first value are summed. */
+    uint32_t len; /* columns of x, which may be less than the program's length */
+    /* Accumulates differences to the first value. If the mean is far from zero, partial sums of the values would round at
+     * every step. Such an error shifts every value of a norm, and adds up in the next product. */
     bool from_first;
 } row_sum;
 
 static const char *
 stat_name(const walk *w, dop_node_id id, const char *suffix)
 {
-    return dop_nest_text(w->n, "st%u_%d%s", w->p->serial, index_of(w->p, id), suffix);
+    return dop_nest_text(w->n, "st%u_%d%s", w->p->serial, program_index_of(w->p, id), suffix);
 }
 
 static bool
-registers(const walk *w)
+uses_registers(const walk *w)
 {
     return w->reg > 0;
 }
 
-/* Does every invocation have all values of the sums at hand? */
+/* True if every invocation reduces the whole row by itself. */
 static bool
 sums_alone(const walk *w)
 {
     return w->p->columns && w->p->len <= SHORT_ROW;
 }
 
-/* Registers of a row that runs once, at the beginning of a stage. */
+/* True for a row in registers that is processed once at the beginning of a stage. */
 static bool
 own_sums(const walk *w)
 {
-    return w->gen->own_sums && registers(w) && w->loop == 1 && !w->p->lanes;
+    return w->gen->own_sums && uses_registers(w) && w->loop == 1 && !w->p->lanes;
 }
 
 static row_sum
@@ -146,12 +147,12 @@ sum_for(const walk *w, dop_op op, dop_node_id id, dop_node_id x, const char *suf
                  .name = stat_name(w, id, suffix),
                  .len = len};
     s.eps = s.what != MEAN && dop_node_has(g, id, DOP_A_eps) ? dop_node_f(g, id, DOP_A_eps) : 0;
-    s.from_first = s.what == SPREAD || (s.what == MEAN && !registers(w) && !sums_alone(w) && len == w->p->len);
+    s.from_first = s.what == SPREAD || (s.what == MEAN && !uses_registers(w) && !sums_alone(w) && len == w->p->len);
     return s;
 }
 
-/* Lists what the pass sums up for node i: a statistic of this level, or the statistics of a norm or softmax, which are computed one
- * level before the node's own (the largest value of a softmax two levels before). */
+/* Lists the reductions of this pass for node i: a statistic of this level, or the statistics of a norm or softmax. The latter
+ * are computed one level before the node's own (the maximum of a softmax two levels before). */
 static uint32_t
 list_sums(const walk *w, uint32_t i, row_sum *out)
 {
@@ -176,7 +177,7 @@ list_sums(const walk *w, uint32_t i, row_sum *out)
     return count;
 }
 
-/* Declares the lane's share of a sum, and what it needs. */
+/* Declares the lane's partial sum, and the first value if differences are accumulated. */
 static void
 begin_sum(walk *w, const row_sum *s)
 {
@@ -195,7 +196,8 @@ begin_sum(walk *w, const row_sum *s)
     dop_nest_let(n, "float", dop_nest_text(n, "%s_0", s->name), "%s", x)->reads = dop_nest_named(n, x);
 }
 
-/* Adds the value at hand.  A row may be shorter than the program's; beyond its end the last value is loaded again. */
+/* Accumulates the current value. If x is shorter than the program's rows, its last value is loaded beyond the end and not
+ * added. */
 static void
 add_to_sum(const walk *w, const row_sum *s)
 {
@@ -215,12 +217,12 @@ add_to_sum(const walk *w, const row_sum *s)
     dop_emit_line(e, "%s%s%s;", guard, within, dop_reduce_add(w->n, r, a, v, w->width));
     if (s->what != SPREAD)
         return;
-    /* Squares of the values themselves would cancel where the mean is far from zero. */
+    /* Squares of the values themselves would cancel if the mean is far from zero. */
     a = dop_emit_str(e, "%s_b", s->name);
     dop_emit_line(e, "%s%s%s;", guard, within, dop_reduce_add(w->n, DOP_REDUCE_squares, a, v, w->width));
 }
 
-/* The shares of all lanes become the statistic. */
+/* Emits code that reduces the partial sums of all lanes to the statistic. */
 static void
 end_sum(const walk *w, const row_sum *s)
 {
@@ -247,7 +249,7 @@ end_sum(const walk *w, const row_sum *s)
     dop_reduce_note(dop_nest_let(n, "float", s->name, "%s", sum), by);
 }
 
-/* Stores the values of this index that the code after the program reads in shared memory. */
+/* Emits code that stores the staged values at this index in shared memory for the code after the program. */
 static void
 stage_value(const walk *w)
 {
@@ -274,7 +276,7 @@ stage_value(const walk *w)
     }
 }
 
-/* Is the output one value for a whole unit of the program, computed from statistics? */
+/* True if the output is one value per unit, computed from statistics. */
 static bool
 is_scalar(const walk *w, dop_node_id id)
 {
@@ -284,16 +286,16 @@ is_scalar(const walk *w, dop_node_id id)
            s->dim[s->rank - 1].sym == DOP_SYM_1;
 }
 
-/* Is node i an output that this pass completes? */
+/* True if node i is an output that this pass completes. */
 static bool
 is_output(const walk *w, uint32_t i)
 {
     return w->level[i] == w->pass && dop_region_is_out(w->gen->e.r, w->p->nodes[i]);
 }
 
-/* What the pass does with the value at hand. */
+/* Emits the work of the pass at the current value: reductions, stores of outputs, and staging. */
 static void
-visit(const walk *w, const row_sum *sums, uint32_t n_sums)
+visit_row_value(const walk *w, const row_sum *sums, uint32_t n_sums)
 {
     dop_emit *e = &w->gen->e;
     const dop_rowprog *p = w->p;
@@ -320,7 +322,7 @@ visit(const walk *w, const row_sum *sums, uint32_t n_sums)
         stage_value(w);
 }
 
-/* One lane stores a value of the whole unit: `name`, or what is computed from statistics. */
+/* Emits code that stores one value per unit from one lane: `name`, or if NULL the value computed from statistics. */
 static void
 store_one(const walk *w, dop_node_id id, const char *name)
 {
@@ -338,7 +340,7 @@ store_one(const walk *w, dop_node_id id, const char *name)
     dop_nest_end(w->n);
 }
 
-/* Stores the values of whole units, and the statistics, that other regions read.  Statistics stay bound. */
+/* Stores the per-unit values and statistics that other regions read. Statistics stay bound. */
 static void
 store_units(const walk *w)
 {
@@ -379,10 +381,10 @@ dop_rowprog_wide(const dop_gen *gen, const dop_rowprog *p)
     return true;
 }
 
-/* Chooses where the values of a lane are: in registers, if they are few; in batches of registers, where the program is one pass without
- * statistics; else in a loop.  Sums of differences need a loop, and on CPU devices less code compiles to better code. */
+/* Chooses the placement of a lane's values: registers, if few; batches of registers, if the program is one pass without
+ * statistics; otherwise a loop. Sums of differences need a loop, and CPU devices run small code faster. */
 static void
-place(walk *w)
+place_lane_values(walk *w)
 {
     const dop_emit *e = &w->gen->e;
     const dop_rowprog *p = w->p;
@@ -402,9 +404,9 @@ place(walk *w)
         w->reg = dop_div_up_u32(values, w->loop);
 }
 
-/* Puts zeros behind the staged rows. */
+/* Emits code that stores the zero padding after the staged rows. */
 static void
-pad(const walk *w)
+emit_zero_padding(const walk *w)
 {
     const dop_rowprog *p = w->p;
     dop_nest *n = w->n;
@@ -418,7 +420,7 @@ pad(const walk *w)
     }
 }
 
-/* Finds where the lane's values in registers are.  All loads come before the first pass, those of weights before all others, so that
+/* Declares the indices of the lane's values in registers. All loads are issued before the first pass, weights first, so that
  * one round trip to memory serves all passes. */
 static void
 begin_registers(walk *w)
@@ -428,7 +430,7 @@ begin_registers(walk *w)
     const char *batch = "";
     if (w->loop > 1) {
         const char *name = dop_nest_text(n, "batch%u", serial);
-        pad(w);
+        emit_zero_padding(w);
         dop_nest_for(n, name, "0u", dop_nest_text(n, "%uu", w->loop), NULL);
         batch = dop_nest_text(n, " + %s * %uu", name, all);
     }
@@ -443,7 +445,7 @@ begin_registers(walk *w)
     }
     w->weights = dop_nest_hole(n, "weights", "");
     if (w->loop == 1)
-        pad(w);
+        emit_zero_padding(w);
     w->loads = dop_nest_hole(n, "loads", "");
 }
 
@@ -454,10 +456,10 @@ visit_at(walk *w, const char *i, const char *inside, const row_sum *sums, uint32
     w->i = i;
     w->inside = inside;
     w->ix = (dop_index){p->t, strcmp(p->unit, "0u") ? dop_nest_text(w->n, "(%s * %uu + %s)", p->unit, p->len, i) : i};
-    visit(w, sums, n_sums);
+    visit_row_value(w, sums, n_sums);
 }
 
-/* One pass over the row; `sums` has space for what it sums up. */
+/* Emits one pass over the row. `sums` is an array with capacity for the pass's reductions. */
 static void
 emit_pass(walk *w, row_sum *sums)
 {
@@ -476,8 +478,8 @@ emit_pass(walk *w, row_sum *sums)
     for (uint32_t i = 0; i < n_sums; i++)
         begin_sum(w, &sums[i]);
     e->out = &values;
-    e->indent = registers(w) ? "    " : "        ";
-    if (registers(w)) {
+    e->indent = uses_registers(w) ? "    " : "        ";
+    if (uses_registers(w)) {
         e->constants = &w->early[0];
         e->early = &w->early[1];
     } else {
@@ -489,7 +491,7 @@ emit_pass(walk *w, row_sum *sums)
         visit_at(w, w->at[k], w->in[k], sums, n_sums);
     e->constants = e->early = NULL;
     e->n_binds = n_binds;
-    const bool any = values.data != NULL, loop = any && !registers(w), alone = n_sums > 0 && sums_alone(w);
+    const bool any = values.data != NULL, loop = any && !uses_registers(w), alone = n_sums > 0 && sums_alone(w);
     if (loop)
         dop_nest_for(n, "i", alone ? "0u" : dop_nest_text(n, "%s * %uu", w->lane, w->width),
                      dop_nest_text(n, "%uu", p->len), alone ? "1u" : dop_nest_text(n, "%s * %uu", w->stride, w->width))
@@ -521,29 +523,29 @@ dop_nest_rowprog(dop_gen *gen, const dop_rowprog *p, dop_nest *n)
     w.lanes = p->lanes ? p->lanes : gen->choice->tile.wg;
     w.lane = p->lanes ? p->lane : "gl_LocalInvocationIndex";
     w.stride = p->lanes ? dop_nest_text(n, "%uu", p->lanes) : "WG";
-    w.top = assign_levels(gen, p, w.level);
+    w.top = assign_pass_levels(gen, p, w.level);
     for (uint32_t i = 0; p->staged && i <= p->n_others; i++) {
         const dop_node_id value = i ? p->others[i - 1] : p->staged;
-        uint32_t l = level_of(gen, p, w.level, value);
+        uint32_t l = pass_level_of(gen, p, w.level, value);
         if (dop_node_is(e->g, dop_node_base(e->g, value, NULL), DOP_STATISTIC))
             l++;
         w.top = l > w.top ? l : w.top;
     }
-    place(&w);
+    place_lane_values(&w);
     uint32_t *at = n->placement.at[DOP_PLACE_k];
-    if (at[DOP_LEVEL_lane] == 0) { /* else it is a product's */
+    if (at[DOP_LEVEL_lane] == 0) { /* otherwise the placement belongs to a product */
         at[DOP_LEVEL_loop] = w.loop;
         at[DOP_LEVEL_lane] = w.lanes;
         at[DOP_LEVEL_reg] = w.reg * w.width;
     }
     dop_emit_scope(e, NULL, "    ");
-    if (registers(&w))
+    if (uses_registers(&w))
         begin_registers(&w);
     else
-        pad(&w);
+        emit_zero_padding(&w);
     for (w.pass = 0; w.pass <= w.top && e->status == DOP_OK; w.pass++)
         emit_pass(&w, sums);
-    if (!registers(&w))
+    if (!uses_registers(&w))
         return;
     w.weights->value = dop_gen_keep(gen, &w.early[0]);
     w.loads->value = dop_gen_keep(gen, &w.early[1]);

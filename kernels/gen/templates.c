@@ -1,4 +1,4 @@
-/* Finding, reading and filling the GLSL templates. */
+/* Locates, reads and fills the GLSL templates. */
 #include "kernels/gen/templates.h"
 #include "kernels/gen/gen.h"
 
@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 static dop_status
-read_one(dop_templates *t, const char *name, dop_diag *diag)
+read_template_file(dop_templates *t, const char *name, dop_diag *diag)
 {
     char path[1400];
     dop_map map;
@@ -43,7 +43,7 @@ read_one(dop_templates *t, const char *name, dop_diag *diag)
 }
 
 static dop_status
-read_folder(dop_templates *t, const char *sub, dop_diag *diag)
+read_template_folder(dop_templates *t, const char *sub, dop_diag *diag)
 {
     char path[1200];
     dop_status st = DOP_OK;
@@ -57,13 +57,13 @@ read_folder(dop_templates *t, const char *sub, dop_diag *diag)
         if (len < 6 || strcmp(e->d_name + len - 5, ".glsl") != 0)
             continue;
         snprintf(name, sizeof name, "%s%s%s", sub, *sub ? "/" : "", e->d_name);
-        st = read_one(t, name, diag);
+        st = read_template_file(t, name, diag);
     }
     closedir(d);
     return st;
 }
 
-/* dop_row and dop_step in GLSL. */
+/* Appends the GLSL declarations of dop_row and dop_step. */
 static void
 put_step_record(dop_buf *out)
 {
@@ -73,7 +73,7 @@ put_step_record(dop_buf *out)
     };
     static const struct {
         const char *type, *name, *note;
-        uint32_t n; /* 0: no array */
+        uint32_t n; /* array length; 0: not an array */
     } fields[] = {
 #define STEP_WORD(name) {"uint", #name, "", 0},
 #define STEP_WORDS(name, n, note) {"uint", #name, note, n},
@@ -93,7 +93,7 @@ put_step_record(dop_buf *out)
     dop_buf_puts(out, "};");
 }
 
-/* common.glsl has the step record where it says so. */
+/* Replaces ${STEP_RECORD} in common.glsl by the step record. */
 static dop_status
 fill_common(dop_templates *t, dop_diag *diag)
 {
@@ -130,8 +130,8 @@ dop_templates_load(const char *own_path, dop_templates *out, dop_diag *diag)
     if (access(out->dir, R_OK) != 0)
         snprintf(out->dir, sizeof out->dir, "%s/glsl", exe);
     dop_status st = DOP_OK;
-    DOP_TRY(read_folder(out, "", diag));
-    DOP_TRY(read_folder(out, "types", diag));
+    DOP_TRY(read_template_folder(out, "", diag));
+    DOP_TRY(read_template_folder(out, "types", diag));
     DOP_TRY(fill_common(out, diag));
     if (!(out->glsl_compiler = shaderc_compiler_initialize()))
         DOP_TRY(DOP_NO_MEMORY(diag));
@@ -160,7 +160,7 @@ dop_templates_get(const dop_templates *t, const char *name)
     return NULL;
 }
 
-/* A text and the next one of its generation. */
+/* Linked list of the texts of a generator. */
 struct dop_gen_texts {
     dop_buf text;
     struct dop_gen_texts *next;
@@ -172,7 +172,7 @@ dop_gen_text(dop_gen *gen)
     struct dop_gen_texts *t = dop_arena_alloc(gen->e.g->arena, sizeof *t);
     if (!t) {
         gen->e.status = gen->e.status ? gen->e.status : DOP_NO_MEMORY(gen->e.diag);
-        return &gen->main; /* which nobody reads after a failure */
+        return &gen->main; /* never read after a failure */
     }
     *t = (struct dop_gen_texts){.next = gen->texts};
     gen->texts = t;
@@ -240,7 +240,7 @@ find_key(const dop_keys *keys, const char *name, size_t len)
     return NULL;
 }
 
-/* ${KEY} becomes its value; an unknown key is a bug in the template or its generator. */
+/* Copies the text with each ${KEY} replaced by its value. An unknown key is a bug in the template or its generator. */
 static dop_status
 fill_keys(dop_gen *gen, const char *name, const dop_keys *keys, const char *text, dop_buf *out)
 {
@@ -268,7 +268,7 @@ dop_template_fill(dop_gen *gen, const char *name, const dop_keys *keys, dop_buf 
     const char *text = dop_templates_get(gen->templates, name);
     if (gen->e.status != DOP_OK)
         return gen->e.status;
-    if (dop_buf_failures() != gen->failures) /* some value's text could not grow: it is missing or cut short */
+    if (dop_buf_failures() != gen->failures) /* some value's text is incomplete */
         return DOP_NO_MEMORY(gen->e.diag);
     if (keys->n > DOP_MAX_KEYS)
         return DOP_FAIL(gen->e.diag, DOP_E_INTERNAL, "kernel template %s: %u keys, of which %u fit", name, keys->n,

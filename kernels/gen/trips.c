@@ -1,10 +1,10 @@
-/* Loop trip counts: upper bounds of the iterations of all loops of an invocation together, for `trips` of the descriptors.
+/* Loop trip counts: upper bounds on the total iterations of all loops of one invocation, for `trips` of the descriptors.
  *
- * Mesa's llvmpipe has one counter for all loops of an invocation.  Every iteration counts, including the last one, which only
- * finds that nothing is left to do; after 65535 of them all loops end, whatever they have done.  So a loop of n iterations
- * counts n + 1.  Loops with the hint `unroll` and a number of iterations that the driver knows count nothing; it does not know
- * the number where the index is multiplied or divided.  Short loops without the hint are counted as if they stayed loops.
- * Loops that only one generator has are counted in its file. */
+ * Mesa's llvmpipe has one counter for all loops of an invocation. After 65535 iterations all loops end, even if they are not
+ * finished. The final iteration, which only tests the condition, counts as well, so a loop of n iterations counts n + 1.
+ * Loops with the hint `unroll` count nothing if the driver knows the number of iterations, which it does not if the index is
+ * multiplied or divided. Short loops without the hint are counted as if they were not unrolled. Loops of a single generator
+ * are counted in its file. */
 #include "kernels/gen/trips.h"
 #include "kernels/gen/gen.h"
 
@@ -23,7 +23,7 @@ dop_halvings(uint32_t n)
     return count;
 }
 
-/* Passes of a row program over its row, at most: one for each statistic, and one for the values computed from statistics. */
+/* Returns the maximum number of passes of a row program: one per statistic, and one for the values computed from them. */
 static uint64_t
 walks_of(const dop_graph *g, const dop_program *p)
 {
@@ -36,7 +36,7 @@ walks_of(const dop_graph *g, const dop_program *p)
     return n;
 }
 
-/* Iterations of a row program over a row of `len` values by `lanes` lanes, four values at a time where widths allow. */
+/* Returns the iterations of a row program over `len` values with `lanes` lanes, four values at a time where possible. */
 uint64_t
 dop_trips_program(const dop_site *s, const dop_program *p, uint32_t len, uint32_t lanes)
 {
@@ -51,7 +51,7 @@ dop_trips_program(const dop_site *s, const dop_program *p, uint32_t len, uint32_
     return walks_of(s->g, p) * (dop_turns(len, (uint64_t)lanes * (wide ? 4 : 1)) + sum);
 }
 
-/* Iterations of a choice of experts (gen_choice.c): over rows of scores, and comparisons of every column with every other one. */
+/* Returns the iterations of an expert choice (gen_choice.c): over rows of scores, and comparisons of all pairs of columns. */
 static uint64_t
 of_choice(const dop_site *s, const dop_program *p, uint32_t wg)
 {
@@ -78,7 +78,7 @@ of_choice(const dop_site *s, const dop_program *p, uint32_t wg)
     return n;
 }
 
-/* Iterations of the prologue of products: the choice of experts, and the row program for each of `rows` rows. */
+/* Returns the iterations of the prologue of products: the expert choice, and the row program for each of `rows` rows. */
 uint64_t
 dop_trips_prologue(const dop_site *s, const dop_tile *tile, uint32_t rows)
 {
@@ -89,7 +89,7 @@ dop_trips_prologue(const dop_site *s, const dop_tile *tile, uint32_t rows)
                (dop_trips_program(s, &a->product.prog, a->product.depth, tile->wg) + dop_turns(a->product.depth, 32));
 }
 
-/* Iterations of products by cooperative lanes, whose workgroups walk over sets of rows of weights. */
+/* Returns the iterations of products by cooperative lanes, whose workgroups loop over sets of weight rows. */
 uint64_t
 dop_trips_gemv(const dop_site *s, const dop_tile *tile)
 {
@@ -102,7 +102,7 @@ dop_trips_gemv(const dop_site *s, const dop_tile *tile)
            dop_turns(a->tail.id ? 1u << 14 : 0, tile->wg) * 8 + 64;
 }
 
-/* Iterations of products in tiles that are staged in shared memory. */
+/* Returns the iterations of tiled products that are staged in shared memory. */
 uint64_t
 dop_trips_tiles(const dop_site *s, const dop_tile *tile)
 {
@@ -138,11 +138,11 @@ dop_trips_argmax(const dop_site *s, const dop_tile *tile)
     uint64_t cols = dop_node_cols(s->g, n->src[0]);
     if (n->op == DOP_OP_argmax_merge)
         cols += dop_node_cols(s->g, dop_node_at(s->g, n->src[0])->src[0]);
-    const uint64_t walks = s->t->cpu ? 1 : 72; /* a draw bisects the keys, twice */
+    const uint64_t walks = s->t->cpu ? 1 : 72; /* sampling bisects the keys, twice */
     return walks * (dop_turns(cols, tile->wg) + 2 * dop_halvings(tile->wg)) + 64;
 }
 
-/* Iterations of group_rows; each invocation counts one slice of the ids (gen_group.c). */
+/* Returns the iterations of group_rows. Each invocation counts one slice of the ids (gen_group.c). */
 uint64_t
 dop_trips_group(const dop_site *s, const dop_tile *tile)
 {

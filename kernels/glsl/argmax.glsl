@@ -1,11 +1,11 @@
-// The largest value of one row and its index (largest.glsl); or the index of a value that is drawn.
+// Arg-max of one row (largest.glsl), or the index of a sampled value.
 ${DECLS}
 #ifdef DOP_COLUMNS
-// Draws a column as dop_row_way of plan/plan_format.h says: of those that top-k, top-p and min-p leave, the one whose logit by
-// temperature is largest with noise of the Gumbel distribution added to each, which is a draw from their softmax.
+// Samples a column as specified by dop_row_way of plan/plan_format.h. Among the columns left by top-k, top-p and min-p, picks
+// the largest logit / temperature plus Gumbel noise, which is a sample from their softmax.
 shared vec2 dop_sums[WG];
 float dop_most;
-// Maps a float to an unsigned number so that both have the same order.
+// Maps a float to an unsigned number with the same order.
 uint dop_key(float x)
 {
     uint bits = floatBitsToUint(x);
@@ -18,7 +18,7 @@ uint dop_hash(uint x)
     x = (x ^ (x >> 15)) * 0x846ca68bu;
     return x ^ (x >> 16);
 }
-// How many columns have this key or a larger one, and the sum of their shares, the largest one's being 1.
+// Returns the number of columns whose key is at least `least`, and the sum of their shares relative to the largest one (1).
 vec2 dop_above(uint least)
 {
     vec2 sum = vec2(0.0);
@@ -37,7 +37,8 @@ vec2 dop_above(uint least)
     barrier();
     return dop_sums[0];
 }
-// Cut of top-k (part 0) or top-p (part 1) sampling: the smallest key among the fewest columns whose number, or sum of shares, is `enough`.
+// Returns the cut of top-k (part 0) or top-p (part 1) sampling by bisection: the smallest key of the fewest columns whose
+// number, or sum of shares, is `enough`.
 uint dop_cut(uint low, uint part, float enough)
 {
     uint high = dop_key(dop_most) + 1u;
@@ -55,7 +56,8 @@ uint dop_cut(uint low, uint part, float enough)
     }
     return low;
 }
-// Draws a column for the row whose sampling parameters are at word `way` of the step record.  Every invocation must call this.
+// Samples a column for the row whose sampling parameters are at word `way` of the step record. Every invocation must call
+// this.
 void dop_draw(U32 step, uint way, uint position)
 {
     barrier();

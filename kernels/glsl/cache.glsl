@@ -1,5 +1,5 @@
-// Rows of caches that are stored in blocks (ir/graph/cache_row.h): `at` is a row's first word, c a column, `cols` how many the
-// row has.  Eight values at once are a piece: their words, and the scale as f16 in the lower half of another.
+// Cache rows that are stored in quantized blocks (ir/graph/cache_row.h). `at` is a row's first word, c a column, `cols` the
+// number of columns. A piece has eight values: their words, and the scale as f16 in the lower half of another word.
 uint dop_block_scale(uint word, uint c) { return word >> ((c >> 1) & 16u); }
 #ifdef DOP_CPU
 vec4 dop_signed4(uint w)
@@ -10,8 +10,8 @@ vec4 dop_nibbles4(uint w) { return vec4(ivec4(uvec4(w, w >> 4, w >> 8, w >> 12) 
 vec4 dop_lo_nibbles(uint w) { return dop_nibbles4(w); }
 vec4 dop_hi_nibbles(uint w) { return dop_nibbles4(w >> 16); }
 #else
-// Two values at once are the low mantissa bits of f16 1024.  A signed byte has its upper bit the other way round there, which
-// is 1152 more than its value.
+// Converts two values at once by placing them in the low mantissa bits of f16 1024. A signed byte has its top bit inverted
+// there, so the result is 1152 above its value.
 vec2 dop_low_bits(uint a) { return unpackHalf2x16(a | 0x64006400u); }
 vec4 dop_signed4(uint w)
 {
@@ -36,7 +36,7 @@ uvec3 dop_ld8_q8_0(U32 p, uint at, uint c, uint cols)
     return uvec3(dop_ldw2(p, (at >> 1) + (c >> 3)), dop_block_scale(p.v[at + (cols >> 2) + (c >> 6)], c));
 }
 float dop_factor_q8_0(uvec3 w) { return unpackHalf2x16(w.z).x; }
-vec4 dop_lo_q8_0(uvec3 w) { return dop_signed4(w.x); } // times the factor
+vec4 dop_lo_q8_0(uvec3 w) { return dop_signed4(w.x); } // without the factor
 vec4 dop_hi_q8_0(uvec3 w) { return dop_signed4(w.y); }
 
 #define DOP_PIECE_q4_0 uvec2
@@ -47,7 +47,7 @@ uvec2 dop_ld8_q4_0(U32 p, uint at, uint c, uint cols)
 float dop_factor_q4_0(uvec2 w) { return unpackHalf2x16(w.y).x; }
 vec4 dop_lo_q4_0(uvec2 w) { return dop_lo_nibbles(w.x); }
 vec4 dop_hi_q4_0(uvec2 w) { return dop_hi_nibbles(w.x); }
-// Four values, of either type.
+// Load four values of either type.
 vec4 dop_ld4_q8_0(U32 p, uint at, uint c, uint cols)
 {
     uint d = dop_block_scale(p.v[at + (cols >> 2) + (c >> 6)], c);
@@ -59,7 +59,7 @@ vec4 dop_ld4_q4_0(U32 p, uint at, uint c, uint cols)
     return dop_factor_q4_0(w) * ((c & 4u) != 0u ? dop_hi_q4_0(w) : dop_lo_q4_0(w));
 }
 
-// The scale of a block, from its largest and its smallest value and zero, before it is rounded; and what values become.
+// Scale of a block before rounding, from its maximum and minimum including zero; and the quantized values.
 float dop_scale_q8_0(float most, float least) { return max(most, -least) / 127.0; }
 float dop_scale_q4_0(float most, float least) { return (most >= -least ? most : least) / -8.0; }
 float dop_inverse(float d) { return d != 0.0 ? 1.0 / d : 0.0; }
@@ -74,7 +74,7 @@ uint dop_bits_q4_0(vec4 x, float inverse)
     return q.x | q.y << 4 | q.z << 8 | q.w << 12;
 }
 float dop_most(vec4 x) { return max(max(x.x, x.y), max(x.z, x.w)); }
-// The scale as it is stored, as f16.
+// Returns the scale in its stored form, f16.
 uint dop_rounded(float d) { return packHalf2x16(vec2(d, 0.0)); }
 
 uvec4 dop_halves(float d, vec4 a, vec4 b)
@@ -83,7 +83,7 @@ uvec4 dop_halves(float d, vec4 a, vec4 b)
     b *= d;
     return uvec4(packHalf2x16(a.xy), packHalf2x16(a.zw), packHalf2x16(b.xy), packHalf2x16(b.zw));
 }
-// Eight values a, b of a block that lies in shared memory.
+// Quantize eight values a, b of a block in shared memory.
 uvec3 dop_make8_q8_0(float most, float least, vec4 a, vec4 b)
 {
     float d = dop_scale_q8_0(most, least), inverse = dop_inverse(d);
@@ -95,7 +95,7 @@ uvec2 dop_make8_q4_0(float most, float least, vec4 a, vec4 b)
     return uvec2(dop_bits_q4_0(a, inverse) | dop_bits_q4_0(b, inverse) << 16, dop_rounded(d));
 }
 
-// Stores four values from column c on.  Eight neighbouring invocations have a block, and all of them must call.
+// Store four values from column c on. Eight adjacent invocations share a block, and all of them must call this.
 #if SG > 1 && defined(DOP_F16_STORAGE)
 #define DOP_BLOCK_RANGE                                                                  \
     float most = max(dop_most(x), 0.0), least = min(-dop_most(-x), 0.0);                 \

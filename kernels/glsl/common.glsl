@@ -1,10 +1,10 @@
 // Every kernel starts with this file: buffer references, loads and stores by storage type, element-wise functions, workgroup
-// reductions.  The generator puts #version, extensions and the constants WG (invocations) and SG (subgroup size, 1 when
-// subgroup operations are not used) before this file, and the push-constant block after it.
+// reductions. The generator puts #version, extensions and the constants WG (workgroup size) and SG (subgroup size, 1 without
+// subgroup operations) before this file, and the push-constant block after it.
 
-// SHARED: values that other workgroups write while this one runs (the splits that attention merges) are read and written coherently,
-// because no barrier empties the caches of a multiprocessor in between.  Weights are read through U32x4 (dop_ldw4), which is not
-// coherent, because nobody writes weights.
+// SHARED: values that other workgroups write while this one runs (such as partial results of splits). They are accessed
+// coherently, because no barrier invalidates the caches of a multiprocessor in between. Weights are read through U32x4
+// (dop_ldw4), which is not coherent, because they are never written.
 #ifdef DOP_MERGES
 #define SHARED coherent
 #else
@@ -12,7 +12,7 @@
 #endif
 #if defined(DOP_MERGES) && !defined(DOP_HANDS_ON)
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer U32 { SHARED uint v[]; };
-#else // Words of weights are read through this one, so it is not coherent.
+#else // words of weights are read through this type, so it is not coherent
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer U32 { uint v[]; };
 #endif
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer U32x2 { SHARED uvec2 v[]; };
@@ -32,17 +32,17 @@ layout(buffer_reference, std430, buffer_reference_align = 16) buffer U64x2 { SHA
 ${STEP_RECORD}
 
 #if defined(DOP_MERGES) || defined(DOP_HANDS_ON) || defined(DOP_CLAIMS)
-// volatile is coherent, too; with both words glslang decorates a member twice, which SPIR-V forbids.
+// volatile implies coherent; with both qualifiers glslang decorates a member twice, which SPIR-V forbids.
 layout(buffer_reference, std430, buffer_reference_align = 4) volatile buffer Counts { uint n[]; };
 #endif
 #if defined(DOP_MERGES) || defined(DOP_HANDS_ON)
 shared uint dop_arrived;
-// Is this workgroup the last of n to get here?  The last one sets the count to zero for the next use.  Every invocation must
-// call this, because it has barriers.
+// True if this workgroup is the last of n to arrive. The last one resets the count to zero for the next use. Contains
+// barriers, so every invocation must call this.
 bool dop_last_of(U32 counts, uint i, uint n)
 {
 #if defined(DOP_CPU) && SG > 1 && WG == SG
-    // The workgroup is one subgroup, whose lanes run in step, and a barrier is expensive on such a device.
+    // One subgroup, whose lanes run in lockstep; barriers are expensive on such devices.
     memoryBarrierBuffer();
     uint arrived = 0u;
     if (gl_LocalInvocationIndex == 0u)
@@ -68,8 +68,8 @@ bool dop_last_of(U32 counts, uint i, uint n)
 }
 #endif
 #ifdef DOP_CLAIMS
-// Claims a block of work: returns 0, 1, 2 and so on, each number to one workgroup of the dispatch.  A dispatch asks n times, and the last
-// time sets the count to zero for the next use.  A workgroup is one subgroup.
+// Claims a block of work: returns 0, 1, 2 and so on, each number to one workgroup of the dispatch. The n-th call of a
+// dispatch resets the count to zero for the next use. Workgroups must be single subgroups.
 uint dop_claim(U32 counts, uint i, uint n)
 {
     uint claimed = 0u;
@@ -82,7 +82,7 @@ uint dop_claim(U32 counts, uint i, uint n)
 }
 #endif
 
-// Stores and loads of values that workgroups pass to other workgroups of the dispatch, so they are coherent.
+// Coherent stores and loads of values that workgroups pass to other workgroups of the dispatch.
 #ifdef DOP_HANDS_ON
 layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer H32 { float v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) coherent buffer H32x4 { uvec4 v[]; };
@@ -91,20 +91,20 @@ void dop_hand4_f32(U32 p, uint i, vec4 x) { H32x4(p).v[i >> 2] = floatBitsToUint
 vec4 dop_take4_f32(U32 p, uint i) { return uintBitsToFloat(H32x4(p).v[i >> 2]); }
 #endif
 
-// --- mailboxes: how the stages of a persistent dispatch pass values on ------------------------------------------------
-// A word of a mailbox is DOP_NOTHING until its value is sent, and a receiver looks until it finds something else.  All mailboxes
-// have two copies, one for even and one for odd steps, so that the sender of a value can empty its place in the copy of the next
-// step, which nobody reads in this one.  compiler/schedule/persistent.h has a drawing.
+// --- mailboxes: exchange of values between the stages of a persistent dispatch ----------------------------------------
+// A word of a mailbox is DOP_NOTHING until its value is sent; a receiver polls until it differs. All mailboxes have two
+// copies, for even and odd steps. So the sender of a value can empty its place in the copy of the next step, which is not
+// read in this step. compiler/schedule/persistent.h has a drawing.
 #ifdef DOP_STAGE
 struct Stage {
     uvec2 args[16];
-    uvec4 row; // the words that follow the arguments in the table
+    uvec4 row; // the words after the arguments in the stage table
     uint group;
-    uint now, next; // words from a value's address to the copies of this step and of the next
-    uint position; // of the step's one row, or of its first
+    uint now, next; // offsets in words from a value's address to the copies of this step and of the next
+    uint position; // of the step's only row, or of its first
     uvec2 step;
 #ifdef DOP_ROWS
-    Row rows[DOP_ROWS]; // of a step of at most so many rows; places after the last row repeat it, so that no code needs a test
+    Row rows[DOP_ROWS]; // for steps of at most DOP_ROWS rows; surplus entries repeat the last row, so that code needs no test
 #endif
 };
 shared Stage dop_stage;
@@ -113,13 +113,13 @@ layout(buffer_reference, std430, buffer_reference_align = 4) volatile buffer Wor
 layout(buffer_reference, std430, buffer_reference_align = 16) volatile buffer Words4 { uvec4 v[]; };
 uint dop_look1(U32 p, uint i) { return Words(p).v[i + dop_stage.now]; }
 uvec4 dop_look4(U32 p, uint i) { return Words4(p).v[(i + dop_stage.now) >> 2]; }
-// Should a receiver give up?  The bound keeps a device that does not run all workgroups at once from hanging; it is below the
-// number of iterations after which llvmpipe ends a loop by itself.  A receiver that gives up sets a flag of the step, which the
-// others test from time to time, so that they give up soon, too.
+// True if a receiver should give up. The bound keeps a device that does not run all workgroups concurrently from hanging; it
+// is below the number of iterations after which llvmpipe ends loops. A receiver that gives up sets a flag of the step. Other
+// receivers test it occasionally, so that they soon give up, too.
 #define DOP_MOST_LOOKS 50000u
 bool dop_given_up(uint looks)
 {
-    Words flags = Words(dop_stage.step); // Word 2 is `flags` of the step.
+    Words flags = Words(dop_stage.step); // word 2 is `flags` of the step
     if (looks == DOP_MOST_LOOKS)
         flags.v[2] |= 1u;
     return looks == DOP_MOST_LOOKS || ((looks & 255u) == 255u && (flags.v[2] & 1u) != 0u);
@@ -141,7 +141,7 @@ vec4 dop_receive4(uvec4 x, U32 p, uint i)
 void dop_send1(U32 p, uint i, float x)
 {
     uint w = floatBitsToUint(x);
-    Words(p).v[i + dop_stage.now] = w == DOP_NOTHING ? 0x7fc00000u : w; // This is a NaN that is not DOP_NOTHING.
+    Words(p).v[i + dop_stage.now] = w == DOP_NOTHING ? 0x7fc00000u : w; // a NaN other than DOP_NOTHING
     Words(p).v[i + dop_stage.next] = DOP_NOTHING;
 }
 void dop_send4(U32 p, uint i, vec4 x)
@@ -159,7 +159,7 @@ void dop_clear4(U32 p, uint i) { Words4(p).v[(i + dop_stage.next) >> 2] = uvec4(
 
 #define DOP_EACH(i, n) [[unroll]] for (uint i = 0u; i < n; i++)
 
-// --- addresses: dop_at(p, words) is the address `words` times 16 bytes behind p --------------------------------------
+// --- addresses: dop_at(p, words) is the address p plus `words` times 16 bytes -------------------------------------------
 #ifdef DOP_ADDRESSES
 uvec2 dop_behind(uvec2 at, uint words)
 {
@@ -169,11 +169,11 @@ uvec2 dop_behind(uvec2 at, uint words)
     return at;
 }
 U32 dop_at(U32 p, uint words) { return U32(dop_behind(uvec2(p), words)); }
-// One of two addresses.  Some drivers fail on a choice between pointers (SwiftShader), none on one between pairs of words.
+// Selects one of two addresses. Some drivers (SwiftShader) fail to select pointers, but all can select pairs of words.
 #define DOP_EITHER(FIRST, A, B) U32(FIRST ? uvec2(A) : uvec2(B))
 #endif
 
-// --- two and four words at once; CPU devices load component by component, so there a component has 64 bits ---------------
+// --- two and four words at once; CPU devices load component by component, so components have 64 bits there -------------
 #ifdef DOP_INT64
 uvec2 dop_ldw2(U32 p, uint i) { return unpack32(U64(p).v[i]); }
 uvec4 dop_ldw4(U32 p, uint i)
@@ -192,7 +192,7 @@ void dop_stw4(U32 p, uint i, uvec4 w) { C32x4(p).v[i] = w; }
 #endif
 
 
-// --- memory that is read through a view (base/caps.h) with texels of 16 bytes: `at` is the number of the first texel ------
+// --- memory read through a view (base/caps.h) with texels of 16 bytes: `at` is the index of the first texel ------------
 #ifdef DOP_TEXELS
 #define DOP_VIEW(SET, T)                                                                \
     layout(set = SET, binding = 0) uniform usamplerBuffer dop_view_##T;                 \
@@ -216,7 +216,8 @@ DOP_VIEW(2, View3)
 #define dop_ldw1(p, i) (p).v[i]
 #endif
 
-// Prefetch: rows.glsl may have loaded the first words of a unit of weights into dop_ahead; then dop_unit2 and dop_unit4 take them there.
+// Prefetch: rows.glsl may have loaded the first words of a unit of weights into dop_ahead, from which dop_unit2 and dop_unit4
+// then return them.
 #if defined(DOP_AHEAD) && defined(DOP_TEXELS)
 uvec4 dop_ahead;
 uvec2 dop_unit2(DOP_W p, uint i) { return (i & 1u) != 0u ? dop_ahead.zw : dop_ahead.xy; }
@@ -279,7 +280,8 @@ void dop_st4_f16(U32 p, uint i, vec4 x)
     dop_stw2(p, i >> 2, uvec2(packHalf2x16(x.xy), packHalf2x16(x.zw)));
 }
 
-// Splits of the cache (flash decoding, ir/ops.def): dop_split_len is the number of positions of a split, for n positions in all.
+// Splits of the cache (flash decoding, ir/ops.def). dop_split_len returns the number of positions per split, for n positions
+// in total.
 #ifdef DOP_WHOLE
 uint dop_split_len(uint n, uint splits, uint round)
 {
@@ -290,16 +292,16 @@ uint dop_split_count(uint n, uint len, uint splits) { return min((n + len - 1u) 
 uint dop_split_end(uint hi, uint lo, uint len, uint split, uint splits) { return split + 1u == splits ? hi : min(lo + len, hi); }
 #endif
 
-// A logit as the search for the largest one sees it: a value that is not finite counts as larger than all others, so that the
-// search finds it and the step can report it.
+// Returns a logit for the arg-max: a value that is not finite counts as larger than all others, so that the arg-max finds it
+// and the step can report it.
 float dop_logit(float x)
 {
     const uint exponent = 0x7f800000u;
     return (floatBitsToUint(x) & exponent) == exponent ? uintBitsToFloat(exponent) : x;
 }
 
-// --- element-wise functions of ir/ops.def, for float and vec4 -------------------------------------------------------
-// For x < -88 exp(-x) overflows to infinity, and dividing by that gives zero, which is the right limit.
+// --- element-wise functions of ir/ops.def, for float and vec4 ----------------------------------------------------------
+// For x < -88, exp(-x) overflows to infinity, and dividing by it gives zero, the correct limit.
 #define DOP_ELEMENTWISE(T)                                                                                  \
     T dop_sigmoid(T x) { return 1.0 / (1.0 + exp(-x)); }                                                    \
     T dop_silu(T x) { return x / (1.0 + exp(-x)); }                                                         \
@@ -329,13 +331,13 @@ float dop_logit(float x)
 DOP_ELEMENTWISE(float)
 DOP_ELEMENTWISE(vec4)
 
-// --- what one load adds to a sum, for float and vec4 ---------------------------------------------------------------
+// --- contribution of one load to a sum, for float and vec4 -------------------------------------------------------------
 float dop_sum(float x) { return x; }
 float dop_sum(vec4 x) { return (x.x + x.y) + (x.z + x.w); }
 float dop_sumsq(float x) { return x * x; }
 float dop_sumsq(vec4 x) { return dot(x, x); }
 
-// --- workgroup reductions: every invocation must call them, and every one gets the result -------------------------
+// --- workgroup reductions: every invocation must call them, and all get the result ------------------------------------
 #if SG > 1
 shared float dop_red[WG / SG];
 #define DOP_WG_REDUCE(name, op, sgop)                                                                       \
@@ -374,8 +376,8 @@ float dop_plus(float a, float b) { return a + b; }
 DOP_WG_REDUCE(dop_wg_sum, dop_plus, subgroupAdd)
 DOP_WG_REDUCE(dop_wg_max, max, subgroupMax)
 
-// Own sums, at the beginning of a stage: the first sum (which = 0) and the second (1) have shared memory that no other sum of the stage
-// uses, so that each needs one barrier only.  That barrier also makes earlier stores to shared memory visible.
+// Own sums, at the beginning of a stage: the first sum (which = 0) and the second (1) have shared memory that no other sum of
+// the stage uses, so that each needs only one barrier. That barrier also makes earlier stores to shared memory visible.
 #if SG > 1 && defined(DOP_STAGE)
 shared float dop_own[2u * (WG / SG)];
 float dop_own_sum(uint which, float x)

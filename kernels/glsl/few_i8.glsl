@@ -1,5 +1,5 @@
-// This function puts values 8i .. 8i+7 of the rows into shared memory in 8 bits.  A unit has 32 values, so its four invocations, which
-// are neighbours in a subgroup, must call together.
+// Quantizes values 8i .. 8i+7 of the rows to int8 in shared memory. A unit has 32 values, so its four invocations, which are
+// adjacent in a subgroup, must call this together.
 void dop_xi_put8(uint i, vec4 x, vec4 y)
 {
     vec4 most = max(abs(x), abs(y));

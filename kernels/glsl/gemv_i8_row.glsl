@@ -1,4 +1,4 @@
-// The row as f32 first, where it is not made four values at a time or there are no subgroup operations.
+// Stages the row as f32 first, if it is not computed four values at a time, or without subgroup operations.
 shared vec4 dop_x[8u * XI_UNITS];
 #define DOP_X_PUT(i, x) dop_x[i] = x
 #define DOP_X_PUT1(i, x) dop_x[(i) >> 2][(i) & 3u] = x

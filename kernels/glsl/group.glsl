@@ -1,14 +1,14 @@
-// The pairs of a row and one of its SLOTS, sorted by their expert (group_rows of ir/ops.def), by one workgroup.  An
-// invocation walks over one slice of the ids, first to count those of each expert, then to put its pairs where they belong.
+// Sorts the pairs of a row and one of its SLOTS by expert (group_rows of ir/ops.def), in one workgroup. An invocation walks
+// over one slice of the ids twice: to count the pairs of each expert, and to write its pairs to their blocks.
 #define NONE 0xffffffffu
-shared uint dop_found[SLICES * EXPERTS]; // pairs of an expert in a slice; then how many of them come before the next one of the slice
-shared uint dop_total[EXPERTS]; // pairs of an expert
-shared uint dop_first[EXPERTS]; // its first block
+shared uint dop_found[SLICES * EXPERTS]; // pairs of an expert in a slice; later, number of pairs before the slice's next one
+shared uint dop_total[EXPERTS]; // pairs per expert
+shared uint dop_first[EXPERTS]; // first block per expert
 ${IDS}uint dop_blocks_of(uint pairs) { return (pairs + SPAN - 1u) / SPAN; }
 void main()
 {
     uint me = gl_LocalInvocationIndex, pairs = ${N_TOKENS} * SLOTS;
-    uint len = (pairs + 4u * SLICES - 1u) / (4u * SLICES); // fours of a slice
+    uint len = (pairs + 4u * SLICES - 1u) / (4u * SLICES); // vec4s of ids per slice
     uint from = me * len, end = me < SLICES ? min(from + len, (pairs + 3u) / 4u) : 0u;
     for (uint i = me; i < SLICES * EXPERTS; i += WG)
         dop_found[i] = 0u;
@@ -30,7 +30,7 @@ void main()
         dop_total[e] = n;
     }
     barrier();
-    uint used = 0u; // blocks
+    uint used = 0u; // number of used blocks
     for (uint e = 0u; e < EXPERTS; e++) {
         if (e % WG == me)
             dop_first[e] = used;
@@ -48,7 +48,7 @@ void main()
     for (uint e = me; e < EXPERTS; e += WG)
         for (uint b = 0u; b < dop_blocks_of(dop_total[e]); b++)
             ${OUT}.v[(dop_first[e] + b) * (SPAN + 1u)] = e;
-    // Fills the rest of each expert's last block, and the blocks after all experts.
+    // Fills the rest of each expert's last block, and all unused blocks.
     for (uint i = me; i < EXPERTS * SPAN; i += WG) {
         uint e = i / SPAN, in_last = dop_total[e] % SPAN;
         if (in_last > 0u && i % SPAN >= in_last)

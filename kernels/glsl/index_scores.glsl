@@ -1,5 +1,5 @@
-// Scores of positions by an index (index_scores of ir/ops.def): a workgroup has some positions of one row of the step, and each
-// of its invocations multiplies one key with the queries of all heads, HS of them at a time.
+// Index scores of positions (index_scores of ir/ops.def). A workgroup has some positions of one row of the step. Each of its
+// invocations multiplies one key by the queries of all heads, HS heads at a time.
 #define KV 1u
 shared vec4 dop_q[HS * D / 4u];
 shared float dop_w[H];

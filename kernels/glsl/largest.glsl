@@ -1,6 +1,6 @@
-// Arg-max of a workgroup: the largest of all invocations' values and its index, the lowest index among equal values.  With MARGIN also the
-// largest of the other values, of which an invocation has put its own into dop_next before.  Leaves them in dop_best[0], dop_where[0]
-// and dop_next[0], for the first invocation to read, which also has them in its variables.
+// Arg-max over a workgroup: the maximum of all invocations' values and its index, the lowest one among equal values. With
+// MARGIN also the second largest value; each invocation has put its own into dop_next before. The results are in dop_best[0],
+// dop_where[0] and dop_next[0], which the first invocation may read, and in its variables.
 shared float dop_best[WG];
 shared uint dop_where[WG];
 #if defined(MARGIN) && MARGIN

@@ -1,6 +1,6 @@
-// Units of 32 weights, which stay as they are stored until they are written to shared memory: an invocation loads a dop_raw_T by
-// dop_wload_T, and dop_take_T(r, j) makes halves of its values 8 j and on.  Where the matrices of a part have different types, units
-// are decoded when they are loaded, by dop_w32_T.
+// Units of 32 weights, which stay packed until they are written to shared memory: an invocation loads a dop_raw_T by
+// dop_wload_T, and dop_take_T(r, j) converts its values 8 j to 8 j + 7 to f16. If the matrices of a part have different
+// types, units are decoded when they are loaded, by dop_w32_T.
 struct dop_raw32 { uvec4 v[4]; };
 #define DOP_W32(T)                                                                                                  \
     dop_raw32 dop_w32_##T(U32 p, uint i, uint aux)                                                                  \
@@ -55,7 +55,8 @@ uvec4 dop_take_int4(dop_raw_int4 r, uint j) { return dop_scaled8_int4(r.q[j], un
 #define dop_take_int4_g32 dop_take_int4
 // Types that are decoded eight values at a time (types/codes.glsl).
 #define DOP_TAKE(T) uvec4 dop_take_##T(dop_raw_##T r, uint j) { return dop_half8_##T(r, j); }
-// What they look up in a codebook is loaded with the unit: entries as bytes, or words of two bits for each value, less a number.
+// Codebook values are looked up when the unit is loaded: entries as bytes, or as words of two bits per value, from which a
+// number is subtracted.
 struct dop_raw_book { uvec2 v[4]; vec2 s; };
 #define DOP_TAKE_BOOK(T)                                                                                            \
     dop_raw_book dop_bload_##T(U32 p, uint u, uint aux)                                                             \

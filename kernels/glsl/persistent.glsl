@@ -1,22 +1,22 @@
-// One dispatch runs all stages of a step: as many workgroups as the device runs at once go through the list of stages
-// together.  Only mailboxes (common.glsl) order them; compiler/schedule/persistent.h has a drawing.
+// One dispatch runs all stages of a step: as many workgroups as the device runs concurrently walk over the list of stages
+// together. Only mailboxes (common.glsl) order them; compiler/schedule/persistent.h has a drawing.
 //
-// A row of the table is dop_stage_row of plan/plan_format.h: 32 words of arguments, then how many workgroups the stage has
-// and which function it is, each for a long and for a short cache.  The row of the next stage is loaded while a stage runs,
-// which hides the latency; the load is volatile, so that the compiler does not move it behind the stage.
+// A row of the table is dop_stage_row of plan/plan_format.h: 32 words of arguments, then the number of workgroups and the
+// function of the stage, each for long and for short caches. The row of the next stage is loaded while a stage runs, which
+// hides the latency; the load is volatile, so that the compiler does not move it after the stage.
 ${PLACEHOLDERS}
 void dop_run(uint function)
 {
     switch (function) {
 ${CALLS}    }
 }
-// The number of workgroups of a stage for n positions is `each` for every split that dop_split_len makes of the cache.  Where a
-// window makes fewer splits, the workgroups of the others return at once.
+// Returns the number of workgroups of a stage for n positions: `each` for every split that dop_split_len makes of the cache.
+// If a window makes fewer splits, the surplus workgroups return at once.
 uint dop_workgroups(uint n, uint each, uint max_splits)
 {
     return each * (n <= DOP_WHOLE ? 1u : min((n + DOP_LEAST - 1u) / DOP_LEAST, max_splits));
 }
-// main keeps few values while a stage runs, so that the function of the stage may use nearly all registers.
+// main keeps few values live while a stage runs, so that the stage may use nearly all registers.
 #define ROW 36u
 void main()
 {
@@ -33,7 +33,7 @@ void main()
         dop_stage.rows[word] = step.rows[min(word, step.n_rows - 1u)];
 #endif
     for (uint s = 0u; s < counts.x; s++) {
-        barrier(); // Only now is the stage before done with shared memory.
+        barrier(); // the previous stage no longer uses shared memory
         if (word < 32u)
             dop_stage.args[word >> 1][word & 1u] = mine;
         else if (word < ROW)

@@ -1,47 +1,48 @@
-// Chunks of a recurrence (gen_scan.c) in fragments of 16 x 16, f16 factors and f32 sums (GL_NV_cooperative_matrix).  Decays are sums of
-// logarithms, whose differences are never above zero, so that nothing overflows.
+// Chunks of a recurrence (gen_scan.c) in fragments of 16 x 16, f16 factors and f32 sums (GL_NV_cooperative_matrix). Decays
+// are sums of logarithms, whose differences are never positive, so that nothing overflows.
 //
-// A factor is the sum of two halves, the second of which is what the first one lost, and a product is three: errors of f16
-// would pass through several products and the state.
+// A factor is the sum of two halves, the second of which is the rounding error of the first, and a product is three products:
+// otherwise errors of f16 would propagate through several products and the state.
 //
-// One workgroup makes head h; q and k lie in shared memory.  A subgroup has 16 columns of v, x and y, and of the state as
-// [N, P] those columns and NB blocks of 16 rows, which stay in registers as sums; SPLIT subgroups share columns.  Subgroups
-// from WORKERS on have none of these: they help to load and store, and make the products of a chunk's rows with one another.
-// What is a sum and becomes a factor passes through the subgroup's own piece of shared memory (the NV form just converts it).
-// The system is solved by blocks of 16 rows: those on the diagonal are inverted in f32, each column by an invocation.
+// One workgroup computes head h; q and k are in shared memory. A subgroup has 16 columns of v, x and y. Of the state as [N,
+// P] it has those columns and NB blocks of 16 rows, which stay in registers as accumulators; SPLIT subgroups share columns.
+// Subgroups from WORKERS on have none of these: they help to load and store, and compute the products of a chunk's rows with
+// one another. An accumulator that becomes a factor passes through the subgroup's own piece of shared memory (the NV form
+// converts it directly). The system is solved by blocks of 16 rows: diagonal blocks are inverted in f32, one column per
+// invocation.
 #define SUBGROUPS (WG / SG)
-#define RB (ROWS / 16u)        // blocks of rows,
-#define CB (P / 16u)           // of columns,
+#define RB (ROWS / 16u)        // blocks of rows
+#define CB (P / 16u)           // blocks of columns
 #define WORKERS (CB * SPLIT)
-#define NB (N / (16u * SPLIT)) // of the state's rows that a subgroup has
-#define BLOCKS (RB * (RB + 1u) / 2u) // of a lower triangle
-#define LK (N / 8u + 1u)       // words of eight halves from one row of q or k to the next, padded against bank conflicts
-#define LM (ROWS / 8u + 1u)    // the same of the chunk's products
-#define LV (P + 4u)            // floats from one row of v to the next
-#define LP (PIECES * 4u + 1u)  // words of a row of the factors that pass through a piece at once: two matrices each, side by side
+#define NB (N / (16u * SPLIT)) // blocks of state rows per subgroup
+#define BLOCKS (RB * (RB + 1u) / 2u) // blocks of a lower triangle
+#define LK (N / 8u + 1u)       // row stride of q or k in words of eight halves, padded against bank conflicts
+#define LM (ROWS / 8u + 1u)    // row stride of the chunk's products in words of eight halves
+#define LV (P + 4u)            // row stride of v in floats
+#define LP (PIECES * 4u + 1u)  // row stride in words of the factors that pass through a piece at once: two adjacent fragments each
 #define Q_AT 0u
 #define K_AT (ROWS * LK)
 #define QK_AT (4u * ROWS * LK) // d(j, i) (q_i k_j), zero where j > i
 #define KK_AT (QK_AT + ROWS * LM) // -beta_i d(j, i) (k_i k_j); on the diagonal inverses, by columns
-#define REST (2u * ROWS * LK)  // from halves of q or k to what they lost,
-#define REST_M ((DELTA + 1u) * ROWS * LM) // and from those of products
+#define REST (2u * ROWS * LK)  // offset from halves of q or k to their rounding errors
+#define REST_M ((DELTA + 1u) * ROWS * LM) // offset from halves of products to their rounding errors
 #define PIECE_AT (PIECES_AT + sub * 16u * LP)
-#define EL (256u / SG) // elements of a matrix of sums that an invocation has
+#define EL (256u / SG) // elements of an accumulator per invocation
 #define FRAG fcoopmatNV<32, gl_ScopeSubgroup, 16, 16>
 #define HALF fcoopmatNV<16, gl_ScopeSubgroup, 16, 16>
 #define DOP_SYNC() subgroupMemoryBarrierShared(), subgroupBarrier()
-shared uvec4 dop_s[WORDS];   // q, k, products, pieces; in these also the state on its way from and to memory
-shared float scan_v[ROWS * LV]; // v, then results
+shared uvec4 dop_s[WORDS];   // q, k, products, pieces; pieces also hold the state when it is loaded and stored
+shared float scan_v[ROWS * LV]; // v, later results
 shared float scan_log[ROWS], scan_from[ROWS], scan_to[ROWS]; // log2 of d(i); d(i), d(j, last)
 shared float scan_beta[ROWS], scan_number[16];
 #if DELTA
-shared float scan_solve[RB * 256u]; // the system's blocks on the diagonal
+shared float scan_solve[RB * 256u]; // diagonal blocks of the system
 #endif
-// The part of a number that a half holds exactly.  It is made by a mask, because a driver may drop a conversion to half and back, and
-// then the rest would always be 0.
+// Returns the part of a number that a half holds exactly. Computed by a mask, because a driver may drop a conversion to half
+// and back, which would make the rest always 0.
 float scan_most(float x) { return uintBitsToFloat(floatBitsToUint(x) & 0xffffe000u); }
 vec2 scan_most(vec2 x) { return vec2(scan_most(x.x), scan_most(x.y)); }
-// Four values of q or k, or of v, by their number in [ROWS, N] or [ROWS, P].
+// Store four values of q or k, or of v, by their index in [ROWS, N] or [ROWS, P].
 void scan_put(uint at, uint i, vec4 x)
 {
     uint word = at + i / (N / 4u) * LK + i % (N / 4u) / 2u;
@@ -63,8 +64,8 @@ void scan_put_v(uint i, vec4 x)
     scan_v[at + 3u] = x.w;
 }
 
-// log2 of a decay.  Close to 1, where the device's logarithm has lost all digits, it is the series of the area hyperbolic tangent.
-// For 0 it is a number that is small enough.
+// Returns log2 of a decay. Close to 1, where the device's logarithm loses all digits, it is the series of the area hyperbolic
+// tangent. For 0 it is a sufficiently small number.
 float scan_log2(float x)
 {
     float z = (x - 1.0) / (x + 1.0), s = z * z;
@@ -73,7 +74,7 @@ float scan_log2(float x)
 }
 
 struct scan_factor { HALF most, rest; };
-// A matrix of sums as the two matrices of a factor, which cannot be multiplied with yet.
+// Converts an accumulator to the two matrices of a factor, which cannot be multiplied yet.
 scan_factor scan_halves(FRAG x)
 {
     scan_factor f;
@@ -96,14 +97,14 @@ scan_factor scan_halves(FRAG x)
     sum = coopMatMulAddNV(a.rest, b.most, sum);                        \
     sum = coopMatMulAddNV(a.most, b.rest, sum);                        \
     sum = coopMatMulAddNV(a.most, b.most, sum);
-// Adds the product of a factor in shared memory and of another one.
+// Adds the product of a factor in shared memory and another factor.
 #define DOP_TIMES(sum, at, gap, stride, columns, b)                    \
     {                                                                  \
         scan_factor a;                                                 \
         DOP_LOAD(a, at, gap, stride, columns)                          \
         DOP_MULTIPLY(sum, a, b)                                        \
     }
-// Converts a matrix of sums to a factor of products; in the KHR form it passes through the subgroup's piece of shared memory.
+// Converts an accumulator to a factor of products; in the KHR form it passes through the subgroup's piece of shared memory.
 #if CONVERTS
 #define DOP_FACTOR(to, x) to = scan_halves(x);
 #else
@@ -116,7 +117,7 @@ scan_factor scan_halves(FRAG x)
         subgroupBarrier();                                             \
     }
 #endif
-// Multiplies each row of m with the row's value in `by`.
+// Multiplies each row of m by the row's value in `by`.
 #define DOP_SCALE(m, by)                                       \
     {                                                          \
         FRAG rows_by;                                          \
@@ -125,7 +126,7 @@ scan_factor scan_halves(FRAG x)
             m[e] *= rows_by[e];                                \
     }
 
-// The products of a chunk's rows with one another, a block to a subgroup, the last one first.
+// Computes the products of a chunk's rows with one another, one block per subgroup, the last one first.
 void scan_products(uint number)
 {
     for (uint b = number; b < BLOCKS * (DELTA + 1u); b += SUBGROUPS) {
@@ -144,7 +145,7 @@ void scan_products(uint number)
         coopMatLoadNV(column_log, scan_log, j * 16u, 0u, false);
         coopMatLoadNV(row, scan_number, 0u, 0u, true);
         coopMatLoadNV(column, scan_number, 0u, 0u, false);
-        float least = i != j ? -16.0 : keys ? 1.0 : 0.0; // of row - column
+        float least = i != j ? -16.0 : keys ? 1.0 : 0.0; // minimum of row - column
         [[unroll]] for (uint e = 0u; e < EL; e++)
             m[e] = row[e] - column[e] >= least ? m[e] * exp2(min(row_log[e] - column_log[e], 0.0)) : 0.0;
 #if DELTA
@@ -166,7 +167,7 @@ void scan_products(uint number)
 }
 
 #if DELTA
-// A column of the inverse of a block on the diagonal, whose rows follow from those before them.
+// Computes a column of the inverse of a diagonal block by forward substitution.
 void scan_invert(uint at)
 {
     uint b = at / 16u, c = at % 16u;

@@ -1,10 +1,10 @@
-// Per-head products: multiplies HEADS_H heads from h on with their matrices, N_H sums for each head over K_H values, which workgroups of
-// this dispatch made before.  All invocations of a workgroup must call this, when the heads are complete.  LANES_H lanes share a row.
-// They load RUN_H rows and STEPS_H steps at a time, because that hides the latency of loads, and the first ones before they look at the
-// heads, because weights do not depend on these.
+// Per-head products: multiplies HEADS_H heads from h on by their matrices, with N_H sums per head over K_H values, which
+// workgroups of this dispatch have made. All invocations of a workgroup must call this when the heads are complete. LANES_H
+// lanes share a row. They load RUN_H rows and STEPS_H steps at a time to hide the latency of loads. The first weights are
+// loaded before the heads, because they do not depend on them.
 #define TEAMS_H (WG / LANES_H)
 shared vec4 dop_head[HEADS_H * K_PAD_H / 4u];
-// The place of the q-th four values of unit u in head j.
+// Index of the q-th four values of unit u in head j.
 #define DOP_HEAD_AT(j, q, u) ((j) * (K_PAD_H / 4u) + ${AT})
 dop_raw_${TYPE} dop_rows[HELD_H];
 void dop_tail_fetch(uint h, uint first, uint from)

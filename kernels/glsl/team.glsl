@@ -1,10 +1,10 @@
-// Cooperative lanes: LANES neighbouring invocations that work on the same rows of matrices, and the sum of a value over them.
+// Cooperative lanes: LANES adjacent invocations that work on the same matrix rows, and the sum of a value over them.
 #define TEAMS (WG / LANES)
 #define LANE (gl_LocalInvocationIndex % LANES)
 #define TEAM (gl_LocalInvocationIndex / LANES)
 #if LANES > 1
 #if SG > 1 && LANES <= SG
-// A butterfly sum: cooperative lanes are neighbours in one subgroup.
+// Butterfly sum: cooperative lanes are adjacent in one subgroup.
 float dop_team_sum(float x)
 {
 #if LANES == SG
@@ -16,7 +16,7 @@ float dop_team_sum(float x)
 #endif
 }
 #elif SG > 1
-// Cooperative lanes are several whole subgroups.
+// Cooperative lanes span several whole subgroups.
 shared float dop_team[WG / SG];
 float dop_team_sum(float x)
 {

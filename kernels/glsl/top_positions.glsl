@@ -1,11 +1,11 @@
-// The positions of a row with the K largest scores, in ascending order (top_positions of ir/ops.def), by one workgroup.  A radix
-// selection finds the K-th largest score: it counts the values of a digit of eight bits among the scores that agree with the
-// threshold in the digits before, from the highest digit on.  Then each invocation walks over a share of the positions.
-shared uint dop_found[256];   // scores with each value of the digit
-shared uint dop_state[2];     // the digits of the threshold so far; how many scores equal to them are still wanted
+// Finds the positions of a row with the K largest scores, in ascending order (top_positions of ir/ops.def), in one workgroup.
+// A radix selection finds the K-th largest score. From the highest digit on, it counts the values of an eight-bit digit among
+// the scores that agree with the threshold in the higher digits. Then each invocation walks over a share of the positions.
+shared uint dop_found[256];   // number of scores per value of the digit
+shared uint dop_state[2];     // digits of the threshold so far; number of scores equal to them still needed
 shared uint dop_above[WG];    // scores above the threshold in the shares up to this one
-shared uint dop_equal[WG];    // scores equal to it
-// A number that orders as the score does; both zeros are equal.
+shared uint dop_equal[WG];    // scores equal to the threshold in the same shares
+// Maps a score to a number with the same order; both zeros are equal.
 uint dop_order(float x)
 {
     uint u = x == 0.0 ? 0u : floatBitsToUint(x);
@@ -29,7 +29,7 @@ void main()
         dop_state[0] = 0u;
         dop_state[1] = K;
     }
-    for (uint shift = 24u; shift < 32u; shift -= 8u) { // ends when it falls below 0
+    for (uint shift = 24u; shift < 32u; shift -= 8u) { // ends when it underflows
         for (uint i = me; i < 256u; i += WG)
             dop_found[i] = 0u;
         barrier();
@@ -59,7 +59,7 @@ void main()
     dop_above[me] = above;
     dop_equal[me] = equal;
     barrier();
-    for (uint far = 1u; far < WG; far *= 2u) { // sums of all shares up to each one
+    for (uint far = 1u; far < WG; far *= 2u) { // prefix sums over the shares
         uint a = me >= far ? dop_above[me - far] : 0u, b = me >= far ? dop_equal[me - far] : 0u;
         barrier();
         dop_above[me] += a;

@@ -1,9 +1,10 @@
-// Waits within a dispatch: workgroups that make values for others (dop_product_facts.awaited) come first in the grid.  They are counted when
-// they are done, and so are all workgroups together; the last of all sets both counts to zero for the next use.
+// Waits within a dispatch: workgroups that make values for others (dop_product_facts.awaited) come first in the grid. One
+// counter counts them when they finish, another counts all workgroups. The last workgroup of all resets both to zero for the
+// next use.
 #define DOP_DONE (Counts(${COUNTS}))
 bool dop_waited = false;
-float dop_lost = 0.0; // not a number where a wait ran out, so that the step reports it
-// An invocation waits when it has issued its loads that need not wait.
+float dop_lost = 0.0; // NaN if a wait timed out, so that the step reports it
+// Waits for the makers. An invocation waits after it has issued all loads that do not depend on them.
 void dop_await()
 {
     uint looks = 0u;
@@ -15,7 +16,7 @@ void dop_await()
 }
 float dop_taken1(U32 p, uint i) { return H32(p).v[i] + dop_lost; }
 vec4 dop_taken4(U32 p, uint i) { return dop_take4_f32(p, i) + dop_lost; }
-// Not every workgroup waits, so that the last of all may be one that makes values.
+// Counts a finished workgroup. Not every workgroup waits, so the last of all may be a maker.
 void dop_ends(bool made)
 {
     groupMemoryBarrier();

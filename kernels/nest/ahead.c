@@ -1,14 +1,15 @@
-/* Prefetch (double buffering in registers): a loop whose iterations load what they use becomes one whose iterations load what the
- * next iteration uses. */
+/* Prefetch (double buffering in registers): transforms a loop that loads what it uses into one whose iterations load the
+ * operands of the next iteration. */
 #include "kernels/nest/ahead.h"
 #include "kernels/nest/nest.h"
 
 #include <ctype.h>
 #include <string.h>
 
-/* A call of the loading function with these arguments, into the registers, or into their copies for the next iteration. */
+/* Creates a call of the load function with these arguments, into the registers or into their copies for the next
+ * iteration. */
 static dop_stmt *
-call_of(dop_nest *n, const dop_stmt *load, const char *arguments, bool copies)
+make_load_call(dop_nest *n, const dop_stmt *load, const char *arguments, bool copies)
 {
     dop_stmt *s = dop_nest_new(n, DOP_STMT_call);
     s->name = load->name;
@@ -19,7 +20,7 @@ call_of(dop_nest *n, const dop_stmt *load, const char *arguments, bool copies)
 }
 
 static dop_stmt *
-condition(dop_nest *n, const char *text, dop_stmt *body, dop_stmt *other)
+make_condition(dop_nest *n, const char *text, dop_stmt *body, dop_stmt *other)
 {
     dop_stmt *s = dop_nest_new(n, DOP_STMT_if);
     s->value = text;
@@ -28,7 +29,7 @@ condition(dop_nest *n, const char *text, dop_stmt *body, dop_stmt *other)
     return s;
 }
 
-/* The statement that declares the array in the function's block; NULL: there is none. */
+/* Returns the statement that declares the array in the function's block; NULL if there is none. */
 static dop_stmt *
 array_of(const dop_stmt *function, const char *name)
 {
@@ -38,7 +39,7 @@ array_of(const dop_stmt *function, const char *name)
     return s;
 }
 
-/* Adds copies of the registers behind their declarations, and the load of the first iteration. */
+/* Adds copies of the registers after their declarations, and the load of the first iteration. */
 static void
 begin_loads(dop_nest *n, dop_stmt *function, const dop_stmt *load)
 {
@@ -57,12 +58,12 @@ begin_loads(dop_nest *n, dop_stmt *function, const dop_stmt *load)
         at->next = copy;
         at = copy;
     }
-    dop_stmt *first = call_of(n, load, load->again, false);
+    dop_stmt *first = make_load_call(n, load, load->again, false);
     first->next = at->next;
     at->next = first;
 }
 
-/* The text with one name in the place of another. */
+/* Returns the text with one name replaced by another. */
 static const char *
 rename_in(dop_nest *n, const char *text, const char *from, const char *to)
 {
@@ -83,29 +84,30 @@ rename_in(dop_nest *n, const char *text, const char *from, const char *to)
     return renamed;
 }
 
-/* Replaces the load `*at` in the innermost loop by the load of the next iteration, which may be one of the loop itself or the
- * first one in another iteration of a loop around it. */
+/* Replaces the load `*at` in the innermost loop by the load of the next iteration. This is the loop's own next iteration, or
+ * the first one in the next iteration of an enclosing loop. */
 static void
 load_next(dop_nest *n, dop_stmt **at, dop_stmt *const *loops, uint32_t n_loops)
 {
     const dop_stmt *load = *at;
     dop_stmt *inner = loops[n_loops - 1], *chain = NULL, **last = &inner->body;
-    for (uint32_t i = 0; i + 1 < n_loops; i++) /* from the outside to the inside */
+    for (uint32_t i = 0; i + 1 < n_loops; i++) /* from the outermost to the innermost */
         if (loops[i]->more && !loops[i]->late)
-            chain = condition(n, loops[i]->more, call_of(n, load, loops[i]->again, true), chain);
+            chain = make_condition(n, loops[i]->more, make_load_call(n, load, loops[i]->again, true), chain);
     for (uint32_t i = 0; i + 1 < n_loops; i++) {
         dop_stmt **end = &loops[i]->body;
         while (*end)
             end = &(*end)->next;
         if (loops[i]->more && loops[i]->late)
-            *end = condition(n, loops[i]->more, call_of(n, load, loops[i]->again, false), NULL);
+            *end = make_condition(n, loops[i]->more, make_load_call(n, load, loops[i]->again, false), NULL);
     }
     const char *again = rename_in(n, load->value, inner->name, "next");
     dop_stmt *next = dop_nest_new(n, DOP_STMT_let);
     next->type = "uint";
     next->name = "next";
     next->value = dop_nest_text(n, "%s + %s", inner->name, inner->step);
-    next->next = condition(n, dop_nest_text(n, "next < %s", inner->end), call_of(n, load, again, true), chain);
+    next->next =
+        make_condition(n, dop_nest_text(n, "next < %s", inner->end), make_load_call(n, load, again, true), chain);
     next->next->next = load->next;
     *at = next;
     while (*last)
@@ -120,7 +122,7 @@ load_next(dop_nest *n, dop_stmt **at, dop_stmt *const *loops, uint32_t n_loops)
 }
 
 static void
-walk(dop_nest *n, dop_stmt *function, dop_stmt **at, dop_stmt **loops, uint32_t n_loops)
+pipeline_block(dop_nest *n, dop_stmt *function, dop_stmt **at, dop_stmt **loops, uint32_t n_loops)
 {
     for (; *at && n->status == DOP_OK; at = &(*at)->next) {
         dop_stmt *s = *at;
@@ -134,8 +136,8 @@ walk(dop_nest *n, dop_stmt *function, dop_stmt **at, dop_stmt **loops, uint32_t 
         }
         if (loop)
             loops[n_loops] = s;
-        walk(n, function, &s->body, loops, n_loops + loop);
-        walk(n, function, &s->other, loops, n_loops);
+        pipeline_block(n, function, &s->body, loops, n_loops + loop);
+        pipeline_block(n, function, &s->other, loops, n_loops);
     }
 }
 
@@ -145,5 +147,5 @@ dop_nest_pipeline(dop_nest *n)
     dop_stmt *loops[DOP_NEST_DEPTH];
     for (dop_stmt *s = n->first; s; s = s->next)
         if (s->kind == DOP_STMT_function)
-            walk(n, s, &s->body, loops, 0);
+            pipeline_block(n, s, &s->body, loops, 0);
 }

@@ -1,10 +1,11 @@
-/* Prefetch (double buffering in registers): a loop whose iterations load what they use becomes one whose iterations load what the next iteration uses. */
+/* Prefetch (double buffering in registers): transforms a loop that loads what it uses into one whose iterations load the
+ * operands of the next iteration. */
 #ifndef DOPPLER_KERNELS_NEST_AHEAD_H
 #define DOPPLER_KERNELS_NEST_AHEAD_H
 
 #include "kernels/nest/nest.h"
 
-/* --- what dop_nest_finish() does, in this order --- */
-void dop_nest_pipeline(dop_nest *n); /* ahead.c */
+/* Passes of dop_nest_finish(), in this order. */
+void dop_nest_pipeline(dop_nest *n);
 
 #endif

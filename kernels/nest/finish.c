@@ -1,4 +1,3 @@
-/* What makes a tree of statements complete. */
 #include "kernels/nest/finish.h"
 #include "kernels/nest/ahead.h"
 #include "kernels/nest/barriers.h"

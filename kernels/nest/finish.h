@@ -1,10 +1,10 @@
-/* What makes a tree of statements complete. */
+/* Completion of a tree of statements. */
 #ifndef DOPPLER_KERNELS_NEST_FINISH_H
 #define DOPPLER_KERNELS_NEST_FINISH_H
 
 #include "kernels/nest/nest.h"
 
-/* Finds where loads are issued ahead, where barriers are needed, and whether every statement is well formed. */
+/* Runs the passes over the finished tree: prefetch, barrier insertion, verification. */
 dop_status dop_nest_finish(dop_nest *n);
 
 #endif

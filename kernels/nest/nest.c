@@ -1,4 +1,4 @@
-/* Building the tree of statements. */
+/* Builds the tree of statements. */
 #include "kernels/nest/nest.h"
 
 #include <ctype.h>
@@ -45,7 +45,7 @@ dop_nest_text(dop_nest *n, const char *format, ...)
 dop_stmt *
 dop_nest_new(dop_nest *n, dop_stmt_kind kind)
 {
-    static dop_stmt nothing; /* for writes after a failure, which nobody reads */
+    static dop_stmt nothing; /* target of writes after a failure; never read */
     dop_stmt *s = dop_arena_alloc(n->arena, sizeof *s);
     if (!s && n->status == DOP_OK)
         n->status = DOP_NO_MEMORY(n->diag);
@@ -54,9 +54,9 @@ dop_nest_new(dop_nest *n, dop_stmt_kind kind)
     return s;
 }
 
-/* Adds a statement to the block that is open; with a value that is a format. */
+/* Adds a statement to the open block. */
 static dop_stmt *
-add(dop_nest *n, dop_stmt_kind kind, const char *name, const char *value)
+append_statement(dop_nest *n, dop_stmt_kind kind, const char *name, const char *value)
 {
     dop_stmt *s = dop_nest_new(n, kind);
     s->name = name;
@@ -68,9 +68,9 @@ add(dop_nest *n, dop_stmt_kind kind, const char *name, const char *value)
     return s;
 }
 
-/* Its body is the block that is open from now on. */
+/* Opens the statement's body as the current block. */
 static dop_stmt *
-begin(dop_nest *n, dop_stmt *s)
+open_statement(dop_nest *n, dop_stmt *s)
 {
     if (n->n_open == DOP_NEST_DEPTH)
         dop_nest_fail(n, "blocks are too deep at", s->name);
@@ -109,7 +109,7 @@ dop_nest_ends(dop_nest *n, uint32_t blocks)
 void
 dop_nest_number(dop_nest *n, const char *name, uint32_t value)
 {
-    add(n, DOP_STMT_number, name, dop_nest_text(n, "%uu", value));
+    append_statement(n, DOP_STMT_number, name, dop_nest_text(n, "%uu", value));
 }
 
 uint32_t
@@ -144,7 +144,7 @@ dop_nest_shared(dop_nest *n, const char *type, const char *name, uint32_t count)
     s->type = type;
     s->name = name;
     s->value = dop_nest_text(n, "%u", count);
-    if (n->n_open > 0) /* before the function that is open */
+    if (n->n_open > 0) /* insert before the open function */
         for (at = &n->first; *at != n->open[0];)
             at = &(*at)->next;
     if (n->status == DOP_OK) {
@@ -158,13 +158,13 @@ dop_nest_shared(dop_nest *n, const char *type, const char *name, uint32_t count)
 void
 dop_nest_function(dop_nest *n, const char *name, const char *parameters)
 {
-    begin(n, add(n, DOP_STMT_function, name, parameters));
+    open_statement(n, append_statement(n, DOP_STMT_function, name, parameters));
 }
 
 dop_stmt *
 dop_nest_for(dop_nest *n, const char *name, const char *first, const char *end, const char *step)
 {
-    dop_stmt *s = begin(n, add(n, DOP_STMT_for, name, first));
+    dop_stmt *s = open_statement(n, append_statement(n, DOP_STMT_for, name, first));
     s->end = end;
     s->step = step;
     return s;
@@ -187,7 +187,7 @@ dop_nest_unrolled(dop_nest *n, const char *name, uint32_t turns)
     return s;
 }
 
-/* Adds a statement whose value is the format behind `format`. */
+/* Adds a statement whose value is formatted from the variable arguments after `format`. */
 #define ADD(s, kind, name, format)                 \
     va_list ap;                                    \
     va_start(ap, format);                          \
@@ -199,7 +199,7 @@ dop_stmt *
 dop_nest_if(dop_nest *n, const char *condition, ...)
 {
     ADD(s, if, NULL, condition);
-    return begin(n, s);
+    return open_statement(n, s);
 }
 
 dop_stmt *
@@ -213,7 +213,7 @@ dop_nest_let(dop_nest *n, const char *type, const char *name, const char *value,
 void
 dop_nest_array(dop_nest *n, const char *type, const char *name, uint32_t count)
 {
-    add(n, DOP_STMT_array, name, dop_nest_text(n, "%u", count))->type = type;
+    append_statement(n, DOP_STMT_array, name, dop_nest_text(n, "%u", count))->type = type;
 }
 
 dop_stmt *
@@ -278,7 +278,7 @@ dop_nest_reduce(dop_nest *n, const char *place, const char *value, ...)
 dop_stmt *
 dop_nest_call(dop_nest *n, const char *function, const char *arguments)
 {
-    return add(n, DOP_STMT_call, function, arguments);
+    return append_statement(n, DOP_STMT_call, function, arguments);
 }
 
 void
@@ -293,7 +293,7 @@ void
 dop_nest_ahead(dop_nest *n, const char *function, const char *first, const char *arguments,
                const char *const *registers, uint32_t n_registers)
 {
-    dop_stmt *s = add(n, DOP_STMT_call, function, arguments);
+    dop_stmt *s = append_statement(n, DOP_STMT_call, function, arguments);
     s->again = first;
     s->registers = registers;
     s->n_registers = n_registers;
@@ -302,7 +302,7 @@ dop_nest_ahead(dop_nest *n, const char *function, const char *first, const char 
 void
 dop_nest_break(dop_nest *n, const char *condition)
 {
-    add(n, DOP_STMT_break, NULL, condition);
+    append_statement(n, DOP_STMT_break, NULL, condition);
 }
 
 void
@@ -312,7 +312,7 @@ dop_nest_return(dop_nest *n, const char *condition, ...)
     (void)s;
 }
 
-/* What the lines do to the memory of that name: an assignment writes, after an index and a component. */
+/* Finds how the lines access the shared memory of that name: assignments, possibly after an index and a component, write. */
 static void
 find_traffic(dop_stmt *s, const char *name, uint32_t bit)
 {
@@ -344,7 +344,7 @@ dop_nest_code(dop_nest *n, const char *lines, ...)
 dop_stmt *
 dop_nest_hole(dop_nest *n, const char *what, const char *text)
 {
-    return add(n, DOP_STMT_hole, what, text ? text : "");
+    return append_statement(n, DOP_STMT_hole, what, text ? text : "");
 }
 
 const dop_stmt *

@@ -1,4 +1,4 @@
-/* What a dump says about a placement. */
+/* Prints placements for dumps. */
 #include "kernels/nest/placement.h"
 
 uint32_t

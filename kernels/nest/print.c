@@ -1,4 +1,4 @@
-/* A nest as GLSL, and as a dump. */
+/* Prints a nest as GLSL, and as a dump. */
 #include "kernels/nest/print.h"
 #include "kernels/nest/nest.h"
 
@@ -136,7 +136,7 @@ dop_nest_print(const dop_nest *n, dop_buf *out)
     put_block(n->first, 0, out);
 }
 
-/* --- the dump ------------------------------------------------------------------------------------------------------- */
+/* --- dump -------------------------------------------------------------------------------------------------------------- */
 
 static const char *
 kind_name(dop_stmt_kind kind)
@@ -184,7 +184,7 @@ dump_block(const dop_nest *n, const dop_stmt *s, uint32_t depth, dop_buf *out)
         dump_memories(n, "reads", s->reads, out);
         dump_memories(n, "writes", s->writes, out);
         dop_buf_puts(out, "\n");
-        if (hole && depth > 1) /* those outside of functions are libraries */
+        if (hole && depth > 1) /* holes outside of functions are libraries */
             dop_buf_puts(out, s->value);
         dump_block(n, s->body, depth + 1, out);
         if (s->other) {

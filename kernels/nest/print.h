@@ -1,4 +1,4 @@
-/* A nest as GLSL, and as a dump. */
+/* Prints a nest as GLSL, and as a dump. */
 #ifndef DOPPLER_KERNELS_NEST_PRINT_H
 #define DOPPLER_KERNELS_NEST_PRINT_H
 

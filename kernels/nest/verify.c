@@ -1,4 +1,5 @@
-/* The verifier: names are used where they are known, all invocations come to barriers, and every statement has what it needs. */
+/* Verifies a nest: names are in scope where they are used, barriers are in uniform control flow, and statements are
+ * complete. */
 #include "kernels/nest/verify.h"
 #include "kernels/nest/nest.h"
 
@@ -10,9 +11,9 @@ enum { MOST_NAMES = 256 };
 typedef struct scope {
     dop_nest *n;
     const char *names[MOST_NAMES]; /* all names that statements of the nest introduce */
-    bool known[MOST_NAMES];        /* is the name visible at the statement at hand? */
+    bool known[MOST_NAMES];        /* true if the name is in scope at the current statement */
     uint32_t n_names;
-    uint32_t depth; /* number of blocks around the statement; 0: libraries, which have names of their own */
+    uint32_t depth; /* number of enclosing blocks; 0: libraries, which use their own names */
 } scope;
 
 static bool
@@ -32,7 +33,7 @@ introduces(const dop_stmt *s)
 }
 
 static uint32_t
-find(const scope *c, const char *name, size_t len)
+find_nest_name(const scope *c, const char *name, size_t len)
 {
     for (uint32_t i = 0; i < c->n_names; i++)
         if (c->names[i][0] == *name && strncmp(c->names[i], name, len) == 0 && c->names[i][len] == 0)
@@ -41,22 +42,22 @@ find(const scope *c, const char *name, size_t len)
 }
 
 static void
-collect(scope *c, const dop_stmt *s)
+collect_nest_names(scope *c, const dop_stmt *s)
 {
     for (; s; s = s->next) {
-        if (introduces(s) && find(c, s->name, strlen(s->name)) == MOST_NAMES) {
+        if (introduces(s) && find_nest_name(c, s->name, strlen(s->name)) == MOST_NAMES) {
             if (c->n_names == MOST_NAMES) {
                 dop_nest_fail(c->n, "too many names at", s->name);
                 return;
             }
             c->names[c->n_names++] = s->name;
         }
-        collect(c, s->body);
-        collect(c, s->other);
+        collect_nest_names(c, s->body);
+        collect_nest_names(c, s->other);
     }
 }
 
-/* Is a word before the name, or a comma between names, so that the text may introduce it? */
+/* True if the name follows a word or a comma, so that the text may declare it. */
 static bool
 follows_word(const char *text, const char *at)
 {
@@ -68,15 +69,15 @@ follows_word(const char *text, const char *at)
 
 typedef enum introduction { NOTHING, DECLARES, PARAMETERS } introduction;
 
-/* Every name of the tree that the text has must be known here, or be introduced `by` it. */
+/* Checks that every name of the nest in the text is in scope, or is declared by the text as `by` permits. */
 static void
-check_text(scope *c, const char *text, introduction by)
+check_names_in(scope *c, const char *text, introduction by)
 {
     for (const char *p = text ? text : ""; *p;) {
         size_t len = 0;
         while (isalnum((unsigned char)p[len]) || p[len] == '_')
             len++;
-        const uint32_t i = len && !isdigit((unsigned char)*p) ? find(c, p, len) : MOST_NAMES;
+        const uint32_t i = len && !isdigit((unsigned char)*p) ? find_nest_name(c, p, len) : MOST_NAMES;
         const bool member = p > text && p[-1] == '.';
         if (i < MOST_NAMES && !c->known[i] && !member) {
             if (by == PARAMETERS || (by == DECLARES && follows_word(text, p)))
@@ -96,12 +97,12 @@ check_inner(scope *c, const dop_stmt *s, bool in_loop, bool apart)
     bool known[MOST_NAMES];
     memcpy(known, c->known, sizeof known);
     if (s->kind == DOP_STMT_function)
-        check_text(c, s->value, PARAMETERS);
+        check_names_in(c, s->value, PARAMETERS);
     if (s->kind == DOP_STMT_for) {
         if (!s->declared)
-            c->known[find(c, s->name, strlen(s->name))] = true;
-        check_text(c, s->end, NOTHING);
-        check_text(c, s->step, NOTHING);
+            c->known[find_nest_name(c, s->name, strlen(s->name))] = true;
+        check_names_in(c, s->end, NOTHING);
+        check_names_in(c, s->step, NOTHING);
     }
     const bool loop = in_loop || s->kind == DOP_STMT_for;
     c->depth++;
@@ -125,13 +126,13 @@ check_block(scope *c, const dop_stmt *s, bool in_loop, bool apart)
                           s->kind != DOP_STMT_if && !code && !s->name))
             dop_nest_fail(c->n, "a statement has no value or no name:", s->name ? s->name : s->value);
         if (!function && (!hole || c->depth > 0))
-            check_text(c, s->value, hole ? DECLARES : NOTHING);
+            check_names_in(c, s->value, hole ? DECLARES : NOTHING);
         if (!introduces(s) && !hole && !function)
-            check_text(c, s->name, NOTHING);
+            check_names_in(c, s->name, NOTHING);
         if (s->body || s->other || function)
             check_inner(c, s, in_loop, apart);
         if (introduces(s) && s->kind != DOP_STMT_for) {
-            const uint32_t i = find(c, s->name, strlen(s->name));
+            const uint32_t i = find_nest_name(c, s->name, strlen(s->name));
             c->known[i < MOST_NAMES ? i : 0] = true;
         }
     }
@@ -141,6 +142,6 @@ void
 dop_nest_verify(dop_nest *n)
 {
     scope c = {.n = n};
-    collect(&c, n->first);
+    collect_nest_names(&c, n->first);
     check_block(&c, n->first, false, false);
 }

@@ -1,9 +1,10 @@
-/* The verifier: names are used where they are known, all invocations come to barriers, and every statement has what it needs. */
+/* Verifies a nest: names are in scope where they are used, barriers are in uniform control flow, and statements are
+ * complete. */
 #ifndef DOPPLER_KERNELS_NEST_VERIFY_H
 #define DOPPLER_KERNELS_NEST_VERIFY_H
 
 #include "kernels/nest/nest.h"
 
-void dop_nest_verify(dop_nest *n); /* verify.c */
+void dop_nest_verify(dop_nest *n);
 
 #endif

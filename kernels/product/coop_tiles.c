@@ -1,4 +1,4 @@
-/* Tiles of products on matrix units (gen_matmul_coop.c), and how workgroups share those that would leave multiprocessors idle. */
+/* Tiles of products on matrix units (gen_matmul_coop.c), and split-K for tiles that would leave multiprocessors idle. */
 #include "kernels/gen/legal.h"
 #include "kernels/gen/products.h"
 #include "kernels/product/gen_coop.h"
@@ -6,7 +6,8 @@
 
 #include "ir/graph/access.h"
 
-/* Throughput of register-direct tiles of weights of a type (dop_direct_type), in percent; 0: the type cannot be register-direct. */
+/* Returns the throughput of register-direct tiles with weights of a type (dop_direct_type), in percent; 0: the type cannot be
+ * register-direct. */
 static uint32_t
 direct_percent(const dop_target *t, dop_type type, uint32_t mats)
 {
@@ -17,7 +18,7 @@ direct_percent(const dop_target *t, dop_type type, uint32_t mats)
     return 0;
 }
 
-/* The target's row for a type of weights that is loaded in units (dop_unit_type); all 0: the type is not. */
+/* Returns the target's row for a weight type that is loaded in units (dop_unit_type); all 0 if it is not. */
 static dop_unit_type
 units_of(const dop_target *t, dop_type type)
 {
@@ -34,9 +35,10 @@ dop_coop_sums_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t, 
     return n_mats * (tile->wg / t->subgroup) * dop_matrix_m(t->matrix) * (side * dop_matrix_n(t->matrix) + 4) * 4;
 }
 
-/* Shared memory holds a tile of activations and, unless weights are register-direct, one of each of n_mats matrices, with rows
- * padded by 8 halves against bank conflicts (activations of register-direct tiles are stored as two halves of the depth).  The
- * epilogue then uses the memory for at least one fragment of sums for each subgroup and matrix, with rows padded by 4 floats. */
+/* Returns the bytes of shared memory of a tile. It holds activations and, unless weights are register-direct, a tile of each
+ * of n_mats matrices. Rows are padded by 8 halves against bank conflicts; activations of register-direct tiles are stored as
+ * two halves of the depth. The epilogue reuses the memory for at least one fragment of sums per subgroup and matrix, with
+ * rows padded by 4 floats. */
 uint32_t
 dop_coop_tile_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t)
 {
@@ -57,7 +59,7 @@ dop_coop_stored(const dop_graph *g, const dop_region *r)
         rows.windows = id;
         id = dop_node_base(g, source, &rows.start);
         if (dop_node_cols(g, source) % 8 || u.width * u.up > UINT16_MAX || u.height * u.up > UINT16_MAX)
-            return rows; /* places are kept as 16 bits */
+            return rows; /* positions are stored as 16 bits */
         cols = dop_node_cols(g, id);
     }
     const dop_type type = dop_node_at(g, id)->type;
@@ -84,7 +86,7 @@ dop_coop_fits_shared(const dop_site *s, const dop_tile *tile, uint32_t n_mats)
            s->t->shared_bytes;
 }
 
-/* Does the shape fit the target once the subgroups' parts are small enough for its registers? */
+/* Sets the tile from a shape. Returns true if it fits the target, with subgroup tiles reduced to fit in registers. */
 static bool
 coop_tile(const dop_coop_shape *x, uint32_t mats, const dop_site *s, dop_tile *tile)
 {
@@ -95,10 +97,10 @@ coop_tile(const dop_coop_shape *x, uint32_t mats, const dop_site *s, dop_tile *t
     tile->tm = x->wm < dop_matrix_m(t->matrix) ? dop_matrix_m(t->matrix) : x->wm;
     tile->tn = x->wn < dop_matrix_n(t->matrix) ? dop_matrix_n(t->matrix) : x->wn;
     tile->direct = x->kind >= DOP_SHAPE_DIRECT;
-    const bool large = x->kind >= DOP_SHAPE_SOONER; /* sums may take more than half of the registers */
+    const bool large = x->kind >= DOP_SHAPE_SOONER; /* sums may need more than half of the registers */
     if (large && !tile->direct && mats * tile->tm * tile->tn * 7 > t->subgroup * t->registers * 4)
         return false;
-    /* Narrow subgroups: sums may take half the registers of an invocation. */
+    /* With narrow subgroups, sums may need half the registers of an invocation. */
     while (!large && tile->tm > dop_matrix_m(t->matrix) &&
            mats * tile->tm * tile->tn > t->subgroup * (t->registers / 2))
         tile->tm /= 2;
@@ -106,8 +108,8 @@ coop_tile(const dop_coop_shape *x, uint32_t mats, const dop_site *s, dop_tile *t
     return tile->wg <= t->max_workgroup && dop_coop_fits_shared(s, tile, mats);
 }
 
-/* Can the parts be joined, so that tiles go through the rows of all parts as if of one matrix?  Products may differ only in their
- * matrix. */
+/* True if the parts can be joined, so that tiles walk over the rows of all parts as if of one matrix. Their products may
+ * differ only in the matrix. */
 static bool
 can_join(const dop_site *s)
 {
@@ -125,7 +127,8 @@ can_join(const dop_site *s)
     return a->n_parts > 1 && a->n_awaited == 0;
 }
 
-/* Number of columns of tiles, each bn rows of weights wide: of all parts as one matrix (joined), or summed over the parts. */
+/* Returns the number of columns of tiles with bn weight rows each: of all parts as one matrix (joined), or summed over the
+ * parts. */
 static uint32_t
 columns_of(const dop_site *s, uint32_t bn, bool joined)
 {
@@ -138,17 +141,17 @@ columns_of(const dop_site *s, uint32_t bn, bool joined)
     return joined ? dop_div_up_u32(rows, bn) : columns;
 }
 
-/* A division of a shape's tiles among workgroups (split-K, joined parts), and the time until the last workgroup ends, in steps of
- * the depth. */
+/* A division of a shape's tiles among workgroups (split-K, joined parts), and the time until the last workgroup ends, in
+ * steps of the depth. */
 typedef struct coop_division {
     bool joined;
     uint32_t shares, undivided; /* as in dop_tile */
     uint64_t time;
 } coop_division;
 
-/* May workgroups share the depth of tiles (split-K)?  Tiles must be so large that a multiprocessor has room for only one
- * workgroup, because smaller workgroups fill the last wave anyway; and tiles must be nearly full of tokens, because small batches
- * have tiles of their own.  Where workgroups wait for others, counts have another use. */
+/* True if workgroups may share the depth of tiles (split-K). A multiprocessor must have room for only one tile, because
+ * smaller workgroups fill the last wave anyway. Tiles must be nearly full of tokens, because small batches have other tiles.
+ * The counters must not be in use for waits. */
 static bool
 can_share(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
 {
@@ -157,14 +160,14 @@ can_share(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
            dop_matrix_m(s->t->matrix) * dop_matrix_n(s->t->matrix) / s->t->subgroup % 4 == 0;
 }
 
-/* Split-K against wave quantization.  Tiles of whole waves have a workgroup each.  The remaining tiles would leave some
- * multiprocessors idle, so several workgroups share the depth of each remaining tile where that ends sooner.  The time has three
- * parts: what a workgroup takes to begin and end, what it takes shares to meet, and what each share adds.  Quantized weights take
- * an eighth more where the bounds of the loop over the depth are no constants, and where register-direct tiles go through the rows
- * of all parts.  Shares of a small depth lose where they need several waves.  Register-direct tiles have more sums, so all their
- * times are longer (schedule numbers *_direct), and at a small depth they lose anyway (can_be_direct). */
+/* Chooses split-K to reduce wave quantization. Tiles of whole waves have one workgroup each. The remaining tiles would leave
+ * some multiprocessors idle, so several workgroups share the depth of each of them if that ends sooner. The time consists of
+ * the overhead per workgroup, of the merge, and of each share. Quantized weights take an eighth more if the depth loop's
+ * bounds are not constants, or if register-direct tiles are joined. Shares of a small depth lose if they need several waves.
+ * Register-direct tiles have more sums, so their overheads are larger (schedule numbers *_direct); they are not used for
+ * small depths (can_be_direct). */
 static void
-divide(const dop_coop_shape *x, const dop_site *s, const dop_products *p, coop_division *d)
+divide_depth(const dop_coop_shape *x, const dop_site *s, const dop_products *p, coop_division *d)
 {
     const dop_schedule_numbers *in = &s->t->schedule;
     const uint32_t cores = s->t->cores, across = dop_div_up_u32(s->g->max_t, x->bm),
@@ -196,26 +199,26 @@ divide(const dop_coop_shape *x, const dop_site *s, const dop_products *p, coop_d
     }
 }
 
-/* The better division: parts are joined where this ends sooner; addresses and epilogues are then found by row.  Parts of
- * register-direct tiles are always joined, because their loop is too long to be repeated for each part. */
+/* Returns the better division: parts are joined if this ends sooner, at the cost of looking up addresses and epilogues by
+ * row. Parts of register-direct tiles are always joined, because their loop is too long to be repeated per part. */
 static coop_division
 division_of(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
 {
     coop_division apart = {.joined = false}, joined = {.joined = true};
     if (x->kind >= DOP_SHAPE_DIRECT && s->r->info->product.n_parts > 1) {
-        divide(x, s, p, &joined);
+        divide_depth(x, s, p, &joined);
         return joined;
     }
-    divide(x, s, p, &apart);
+    divide_depth(x, s, p, &apart);
     if (!can_join(s))
         return apart;
-    divide(x, s, p, &joined);
+    divide_depth(x, s, p, &joined);
     return joined.time < apart.time ? joined : apart;
 }
 
-/* Relative time until the last workgroup ends, for comparing shapes. */
+/* Returns the relative time until the last workgroup ends, for comparing shapes. */
 static uint64_t
-time_of(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
+estimate_shape_time(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
 {
     const uint32_t percent = x->kind >= DOP_SHAPE_DIRECT ? direct_percent(s->t, p->type, p->most)
                              : p->most > 1               ? x->two
@@ -223,8 +226,8 @@ time_of(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
     return percent ? division_of(x, s, p).time * x->bm * x->bn / percent : UINT64_MAX;
 }
 
-/* Can the shape's weights be register-direct?  Loads then test no bounds, so tiles must divide tokens and depth, and the rows of a
- * subgroup must be of one part. */
+/* True if the shape's weights can be register-direct. Their loads are not bounds-checked, so tiles must divide tokens and
+ * depth, and the rows of a subgroup must belong to one part. */
 static bool
 can_be_direct(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
 {
@@ -250,9 +253,9 @@ can_be_direct(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
     return true;
 }
 
-/* Is the shape meant for the region's weights, tokens and matrices (dop_shape_kind)? */
+/* True if the shape is meant for the region's weights, tokens and matrices (dop_shape_kind). */
 static bool
-suits(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
+suits_region(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
 {
     const uint32_t max_t = s->g->max_t;
     const dop_unit_type in = units_of(s->t, p->type);
@@ -283,9 +286,9 @@ suits(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
     return false;
 }
 
-/* The tile of products on matrix units: the first (largest) shape that still occupies the multiprocessors, counting the matrices
- * of all parts, or a shape whose waves end sooner.  Few tokens may leave most of a tile empty; the number of workgroups that
- * decode the weights then decides. */
+/* Chooses the tile: the first (largest) shape that still occupies the multiprocessors, counting the matrices of all parts, or
+ * a shape whose waves end sooner. Few tokens may leave most of a tile empty; then the number of workgroups that decode the
+ * weights decides. */
 void
 dop_coop_choose_tile(const dop_site *s, dop_tile *tile)
 {
@@ -295,18 +298,18 @@ dop_coop_choose_tile(const dop_site *s, dop_tile *tile)
                                 *best = NULL, *x;
     for (x = first; x < last; x++) {
         dop_tile other = *tile;
-        if (!suits(x, s, &p) || !coop_tile(x, p.most, s, &other))
+        if (!suits_region(x, s, &p) || !coop_tile(x, p.most, s, &other))
             continue;
         const uint32_t tiles = dop_div_up_u32(s->g->max_t, x->bm) * dop_div_up_u32(p.rows / p.most, x->bn);
         const bool busy = tiles * 100 >= t->cores * x->busy;
         if (x->kind < DOP_SHAPE_SOONER && busy)
             break;
         if (x->kind < DOP_SHAPE_SOONER || (!busy && division_of(x, s, &p).shares == 0))
-            continue; /* the time of tiles that workgroups share accounts for their occupancy */
-        if (!best || time_of(x, s, &p) < time_of(best, s, &p))
+            continue; /* the time of split-K tiles accounts for their occupancy */
+        if (!best || estimate_shape_time(x, s, &p) < estimate_shape_time(best, s, &p))
             best = x;
     }
-    if (!best || time_of(best, s, &p) >= time_of(x, s, &p))
+    if (!best || estimate_shape_time(best, s, &p) >= estimate_shape_time(x, s, &p))
         best = x;
     coop_tile(best, p.most, s, tile);
     const coop_division d = division_of(best, s, &p);
@@ -315,7 +318,7 @@ dop_coop_choose_tile(const dop_site *s, dop_tile *tile)
     tile->undivided = d.undivided;
 }
 
-/* Tiles that were chosen by their shape are divided among workgroups, and weights register-direct, for that shape only. */
+/* Clears split-K and register-direct fields, which are chosen only for the shape they belong to. */
 void
 dop_coop_settle(const dop_site *s, dop_tile *tile)
 {
@@ -362,8 +365,8 @@ dop_coop_legal_tile(dop_check *c, uint32_t teams, uint32_t ahead, bool all_units
                           "(bm + bn) x bk (pieces that an invocation loads)");
 }
 
-/* Shares of a tile's depth are counted, and register-direct weights are loaded without tests of bounds, a turn of 128 values at a
- * time, by subgroups of 32. */
+/* Checks split-K, whose tiles need counters, and register-direct weights, which are loaded without bounds checks, 128 values
+ * per iteration, by subgroups of 32. */
 static void
 legal_division(dop_check *c)
 {
@@ -405,7 +408,7 @@ dop_coop_legal(dop_check *c)
         legal_division(c);
 }
 
-/* For products by expert: the first shape that fits and has as many rows as a block. */
+/* Chooses the tile for products by expert: the first shape that fits and has at most as many rows as a block. */
 void
 dop_coop_choose_tile_at(const dop_site *s, dop_tile *tile)
 {

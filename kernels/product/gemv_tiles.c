@@ -1,4 +1,5 @@
-/* Tiles of products of one row (GEMV) on GPUs (gen_gemv.c), for ordinary dispatches and for stages of a persistent dispatch. */
+/* Tiles of single-row products (GEMV) on GPUs (gen_gemv.c), for ordinary dispatches and for stages of a persistent
+ * dispatch. */
 #include "kernels/product/gemv_tiles.h"
 #include "kernels/gen/gen.h"
 #include "kernels/gen/int8.h"
@@ -7,9 +8,9 @@
 
 #include "kernels/emit/weight_types.h"
 
-/* The tile for float weights, which are read as they are.  The invocations of one wave are divided among all rows, so that many
- * loads are in flight, the prologue runs once, and no workgroup waits for a free multiprocessor.  Where rows do not fit one wave,
- * each gets a subgroup.  Large workgroups are better where they divide evenly among the multiprocessors, because one load of the
+/* Chooses the tile for float weights, which need no decoding. The invocations of one wave are divided among all rows: many
+ * loads are in flight, the prologue runs once, and no workgroup waits for a free multiprocessor. If rows exceed one wave,
+ * each gets a subgroup. Large workgroups are better if they divide evenly among the multiprocessors, because one load of the
  * activation serves more rows. */
 static void
 tile_float(const dop_target *t, uint32_t teams, uint32_t units, uint32_t sg, bool paired, dop_tile *tile)
@@ -26,9 +27,9 @@ tile_float(const dop_target *t, uint32_t teams, uint32_t units, uint32_t sg, boo
     tile->unroll = tile->lanes >= most && loads > 1 ? loads / 2 : loads;
 }
 
-/* The tile for quantized weights, which have to be decoded: half as many invocations as for floats, which hold more, and rows that
- * share a load of the activation.  The activation is staged in shared memory; where it is long, large workgroups stage it less
- * often, as long as every multiprocessor has one. */
+/* Chooses the tile for quantized weights, which must be decoded: half as many invocations as for floats, because each needs
+ * more registers, and several rows share a load of the activation. The activation is staged in shared memory. If it is long,
+ * large workgroups stage it less often, as long as every multiprocessor has one. */
 static void
 tile_quant(const dop_target *t, uint32_t teams, uint32_t k, uint32_t sg, dop_tile *tile)
 {
@@ -92,7 +93,7 @@ dop_gemv_tile_i8(const dop_site *s, dop_tile *tile)
     gemv_tile(s, dop_int8_type(s), tile);
 }
 
-/* Workgroups that all matrices of a region need when each walks over `loops` sets of rows. */
+/* Returns the number of workgroups for all matrices of a region, if each processes rows_each rows. */
 static uint32_t
 count_stage_groups(const dop_site *s, uint32_t products, uint32_t rows_each)
 {
@@ -104,9 +105,8 @@ count_stage_groups(const dop_site *s, uint32_t products, uint32_t rows_each)
     return n;
 }
 
-/* Steps of a row whose loads are in flight at once: as many as the target takes, or a number that divides the row into whole
- * batches (9 steps are three batches of three).  Half as many with three sibling products, because these hold three times as
- * much. */
+/* Returns the number of steps of a row with loads in flight at once: the target's maximum, or a divisor of the row's steps (9
+ * steps are three batches of three). Halved with three sibling products, because these hold three times as much. */
 static uint32_t
 steps_in_flight(uint32_t all, uint32_t steps, bool quant, uint32_t products)
 {
@@ -118,7 +118,8 @@ steps_in_flight(uint32_t all, uint32_t steps, bool quant, uint32_t products)
     return steps >= most ? most : steps >= 2 ? 2 : 1;
 }
 
-/* Long stages with one matrix at a time have registers for about twice as many steps in flight. */
+/* Returns the steps in flight for long stages with one matrix at a time, which have registers for about twice as many;
+ * otherwise `otherwise`. */
 static uint32_t
 long_steps_in_flight(const dop_target *t, uint32_t steps, uint32_t loops, uint32_t otherwise)
 {
@@ -128,9 +129,9 @@ long_steps_in_flight(const dop_target *t, uint32_t steps, uint32_t loops, uint32
     return otherwise;
 }
 
-/* One workgroup per core, which walks over its share of the rows.  The number of lanes per row is chosen so that shares are
- * even and steps few.  Several steps are in flight, because there are few invocations to hide latency; lanes on floats read
- * 256 contiguous bytes of a row. */
+/* Chooses the tile of a stage. There is one workgroup per core, which walks over its share of the rows. The number of lanes
+ * per row makes shares even and steps few. Several steps are in flight, because few invocations cannot hide latency. For
+ * float weights, the lanes of a row read 256 contiguous bytes. */
 const char *
 dop_gemv_stage(const dop_site *s, dop_tile *tile)
 {
@@ -139,17 +140,17 @@ dop_gemv_stage(const dop_site *s, dop_tile *tile)
     bool quant = dop_type_of(p.type)->kind == DOP_KIND_QUANT;
     uint32_t units = dop_div_up_u32(p.k, wt ? wt->unit : 8), steps = 1, best = UINT32_MAX;
     tile->rows = tile->stage = 1;
-    /* Lanes of several subgroups meet in shared memory. */
+    /* Lanes of several subgroups reduce through shared memory. */
     uint32_t least = quant ? 4 : s->t->subgroup > 1 && s->t->subgroup < 16 ? s->t->subgroup : 16;
     for (uint32_t lanes = least; tile->wg % lanes == 0 && (lanes == least || lanes <= units); lanes *= 2) {
         uint32_t per = tile->wg / lanes, loops = 1;
-        /* Each matrix has workgroups of its own. */
+        /* Each matrix has its own workgroups. */
         while (loops * per < p.rows && count_stage_groups(s, p.most, per * loops) > s->t->cores)
             loops++;
-        /* What a set of rows costs besides its steps is half a step of blocks, or one of floats; half where a row is one
-         * batch of loads, since then one set is summed up while the next is on its way. */
+        /* Overhead per set of rows: half a step with quantized weights, a full step with floats. For floats it is also half a
+         * step if a row is one batch of loads, because one set is reduced while the next is in flight. */
         uint32_t n = dop_div_up_u32(units, lanes), cost = loops * (2 * n + (quant || (loops > 1 && n == 4) ? 1 : 2));
-        if (cost > best || (cost == best && p.most > 2)) /* fewer sets of rows where each holds much */
+        if (cost > best || (cost == best && p.most > 2)) /* prefer fewer sets if each holds many sums */
             continue;
         best = cost;
         steps = n;
@@ -162,7 +163,8 @@ dop_gemv_stage(const dop_site *s, dop_tile *tile)
     return NULL;
 }
 
-/* Teams of lanes fill the workgroup.  Sums of lanes are added up by halves, in subgroups or between whole ones. */
+/* Checks that groups of lanes fill the workgroup, and that their number allows reduction by halves, within subgroups or
+ * across whole ones. */
 bool
 dop_team_legal(dop_check *c)
 {
@@ -171,8 +173,8 @@ dop_team_legal(dop_check *c)
            dop_check_multiple(c, DOP_TILE_NO_wg, t->lanes, t->lanes, c->s->t->max_workgroup);
 }
 
-/* A lane holds the weights of `unroll` steps of its `rows` rows of each matrix, and multiplies them in unrolled loops, each with `tokens`
- * rows of the step. */
+/* Checks the registers and code of a lane. It holds the weights of `unroll` steps of `rows` rows per matrix, and multiplies
+ * them by `tokens` rows in unrolled loops. */
 bool
 dop_lane_legal(dop_check *c, uint32_t tokens)
 {
@@ -187,8 +189,8 @@ dop_lane_legal(dop_check *c, uint32_t tokens)
                           "wg / lanes x rows x loops");
 }
 
-/* An arg-max over the workgroup is halved, and so are the lanes of products of floats beside those of integers.  The product of a head
- * is made by workgroups that have neighbouring rows, in one set. */
+/* Checks the tile of a GEMV. An arg-max reduces over the workgroup by halves, as do lanes of float products next to integer
+ * ones. Per-head products need workgroups with adjacent rows in one set. */
 void
 dop_gemv_legal(dop_check *c)
 {

@@ -1,5 +1,6 @@
-/* The loop over the depth of register-direct tiles (matmul_coop_pairs.glsl says which values a lane loads): a turn is four steps of 32
- * values of the depth, of which the first two multiply one half of the turn's activations, and the last two the other half. */
+/* Emits the loop over the depth of register-direct tiles (matmul_coop_pairs.glsl defines which values a lane loads). An
+ * iteration has four steps of 32 values of the depth: the first two multiply one half of the iteration's activations, and the
+ * last two the other half. */
 #include "kernels/product/gen_coop.h"
 
 #include <string.h>
@@ -8,18 +9,18 @@ typedef struct direct {
     const dop_coop *o;
     dop_nest *n;
     dop_stored_rows rows;
-    uint32_t half;        /* values of half a turn */
-    uint32_t line;        /* words from one token to the next */
-    uint32_t na;          /* pieces of activations of an invocation */
-    const char *later;    /* the column of the second half's pieces behind those of the first */
-    uint32_t eights;      /* groups of eight columns of a subgroup, of all matrices */
-    uint32_t first, each; /* fragment of tokens beside whose products the first piece is stored; pieces beside each */
-    const char *type;     /* of weights */
-    const char *next_row; /* from a row of one group of eight columns to that of the next, in words */
-    bool decodes;         /* weights are in blocks */
+    uint32_t half;        /* values per half iteration */
+    uint32_t line;        /* stride between tokens in words of shared memory */
+    uint32_t na;          /* pieces of activations per invocation */
+    const char *later;    /* column of the second half's pieces relative to those of the first */
+    uint32_t eights;      /* groups of eight columns of a subgroup, per matrix */
+    uint32_t first, each; /* token fragment during whose products the first piece is stored; pieces per fragment */
+    const char *type;     /* weight type name */
+    const char *next_row; /* stride in words between corresponding rows of adjacent groups of eight columns */
+    bool decodes;         /* weights are quantized */
 } direct;
 
-/* This decides how a driver orders the loop. */
+/* Chooses when activations are stored, which determines how a driver orders the loop. */
 static void
 order_stores(direct *d)
 {
@@ -36,7 +37,8 @@ order_stores(direct *d)
         d->first = in->direct_first_pair;
 }
 
-/* Loads floats of step r of two, from column c of the half on; or all weights of a turn, a unit of each row. */
+/* Emits code that loads float weights of step r of two, from column c of the half on; or all quantized weights of an
+ * iteration, a unit per row. */
 static void
 load_weights(const direct *d, uint32_t r, const char *c)
 {
@@ -51,7 +53,7 @@ load_weights(const direct *d, uint32_t r, const char *c)
     dop_nest_ends(n, 2);
 }
 
-/* Loads piece i of the activations of the half that begins with column c behind `at`. */
+/* Emits code that loads piece i of the activations of the half that begins at column c relative to `at`. */
 static void
 load_activations(const direct *d, const char *i, const char *c)
 {
@@ -64,7 +66,7 @@ load_activations(const direct *d, const char *i, const char *c)
                       dop_emit_arg(&d->o->gen->e, d->rows.id, false), i, tokens, d->rows.cols / 8, d->rows.start, c);
 }
 
-/* Where a half of the activations begins in shared memory. */
+/* Returns the offset of a half of the activations in shared memory. */
 static const char *
 half_at(const direct *d, uint32_t half)
 {
@@ -72,7 +74,7 @@ half_at(const direct *d, uint32_t half)
 }
 
 static void
-store_activations(const direct *d, uint32_t half, const char *i)
+store_direct_activations(const direct *d, uint32_t half, const char *i)
 {
     dop_nest_unrolled(d->n, "c", 4);
     dop_nest_store(d->n, d->o->memory[half],
@@ -82,7 +84,7 @@ store_activations(const direct *d, uint32_t half, const char *i)
     dop_nest_end(d->n);
 }
 
-/* Loads the activations of fragment i of tokens from shared memory, for both products of a step. */
+/* Emits code that loads the activations of token fragment i from shared memory, for both products of a step. */
 static void
 load_fragments(const direct *d, uint32_t half, uint32_t step, const char *i)
 {
@@ -94,7 +96,7 @@ load_fragments(const direct *d, uint32_t half, uint32_t step, const char *i)
     dop_nest_end(d->n);
 }
 
-/* The weights of a step of two, as halves in fragments. */
+/* Emits code that fills fragments with the weights of a step of two, as f16. */
 static void
 fill_weights(const direct *d, uint32_t half, uint32_t r)
 {
@@ -116,10 +118,10 @@ fill_weights(const direct *d, uint32_t half, uint32_t r)
     dop_nest_end(n);
 }
 
-/* Multiplies step r of a half.  Beside the products of the first step the other half of the activations is stored, and beside those of
- * the second step the half after it is loaded. */
+/* Emits code that multiplies step r of a half. During the products of the first step the other half of the activations is
+ * stored; during those of the second step the half after it is loaded. */
 static void
-multiply(const direct *d, uint32_t half, uint32_t r)
+multiply_direct(const direct *d, uint32_t half, uint32_t r)
 {
     const dop_coop *o = d->o;
     dop_nest *n = d->n;
@@ -131,7 +133,7 @@ multiply(const direct *d, uint32_t half, uint32_t r)
     if (r == 0) {
         dop_nest_unrolled(n, "q", d->na);
         dop_nest_if(n, "i == %uu + q / %uu", d->first, d->each);
-        store_activations(d, !half, "q");
+        store_direct_activations(d, !half, "q");
         dop_nest_ends(n, 2);
     } else {
         if (half && d->decodes) {
@@ -151,15 +153,16 @@ multiply(const direct *d, uint32_t half, uint32_t r)
     dop_nest_ends(n, 4);
 }
 
-/* Which values the invocation loads: from which token on, and where its values of the first eight columns of its subgroup are.  The
- * rows of a subgroup are all inside the matrix or all outside. */
+/* Emits code that finds the values that the invocation loads: its first token, and the position of its values in the first
+ * eight columns of its subgroup. The rows of a subgroup are either all inside the matrix or all outside. */
 static void
 find_values(const direct *d)
 {
     const dop_coop *o = d->o;
     dop_nest *n = d->n;
-    /* row: of the subgroup's, for the first group of columns.  Eight lanes load the 64 values of a token, and store in all banks of
-     * shared memory; beside units of weights the first, and then the second half of each of four units. */
+    /* row: row of the subgroup for the first group of columns. Eight lanes load the 64 values of a token, and store to all
+     * banks of shared memory. With units of weights, they load first the first and then the second half of each of four
+     * units. */
     dop_nest_code(n,
                   "uint g = lane %% SG / 4u, t = lane %% 4u, row = g / 2u * OWN + g %% 2u;\n"
                   "uint token = lane / 16u * 2u + lane / 4u %% 2u, eight = lane / 8u %% 2u%s + t%s;\n"
@@ -183,27 +186,27 @@ find_values(const direct *d)
     dop_nest_end(n);
 }
 
-/* The loop: while one half of the activations is multiplied, the other one is stored, but no sooner than the first products after a
- * barrier have what they need.  The last turn loads its own values again. */
+/* Emits the loop: while one half of the activations is multiplied, the other one is stored, but not before the first products
+ * after a barrier have their operands. The last iteration loads its own values again. */
 static void
 by_halves(const direct *d)
 {
     const dop_coop *o = d->o;
     dop_nest *n = d->n;
     const char *half = dop_nest_text(n, "%uu", d->half), *behind = dop_nest_text(n, "%uu", d->half + 32);
-    /* Not unrolled: several turns are too long for the instruction cache. */
+    /* Not unrolled: several iterations would exceed the instruction cache. */
     dop_nest_for(n, "k0", o->from, o->to, "BK")->rolled = true;
     dop_nest_let(n, "const uint", "next", "min(k0 + BK, %s - BK)", o->to);
     dop_nest_set(n, "at", "next");
     for (uint32_t h = 0; h < 2; h++) {
         load_fragments(d, h, 0, "0u");
-        multiply(d, h, 0);
+        multiply_direct(d, h, 0);
         if (!d->decodes)
             load_weights(d, 0, h ? "0u" : half);
-        multiply(d, h, 1);
+        multiply_direct(d, h, 1);
         if (!d->decodes)
             load_weights(d, 1, h ? "32u" : behind);
-        /* A turn ends when the next one's activations are there. */
+        /* An iteration ends when the next one's activations are stored. */
         dop_nest_code(n, "// a half is done\n")->reads = o->memory[!h];
         if (h == 0 && d->decodes)
             dop_nest_set(n, "kb", "next");
@@ -224,7 +227,7 @@ dop_coop_direct(const dop_coop *o)
                 .n = n,
                 .rows = dop_coop_stored(gen->e.g, gen->e.r),
                 .half = tile->bk / 2,
-                .line = tile->bk / 16 + 1, /* a word apart, for their banks */
+                .line = tile->bk / 16 + 1, /* padding of a word to avoid bank conflicts */
                 .eights = tile->tn / 8,
                 .na = tile->bm * tile->bk / 16 / tile->wg,
                 .type = dop_type_of(w->type)->name,
@@ -246,7 +249,7 @@ dop_coop_direct(const dop_coop *o)
     if (!d.decodes)
         load_weights(&d, 1, "32u");
     dop_nest_unrolled(n, "i", d.na);
-    store_activations(&d, 0, "i");
+    store_direct_activations(&d, 0, "i");
     load_activations(&d, "i", d.later);
     dop_nest_end(n);
     by_halves(&d);

@@ -1,11 +1,11 @@
-/* The end of products on matrix units: sums become values of the region's outputs. */
+/* Epilogue of products on matrix units: sums become values of the region's outputs. */
 #include "kernels/gen/templates.h"
 #include "kernels/product/gen_coop.h"
 #include "kernels/row/gen_group.h"
 
-/* How many values side by side (1 or 4), all of one part, are stored at once. */
+/* Returns the number of adjacent values (1 or 4), all of one part, that are stored at once. */
 static uint32_t
-width_of(const dop_coop *o)
+stored_width(const dop_coop *o)
 {
     uint32_t width = 4;
     for (uint32_t i = 0; i < o->n_parts; i++) {
@@ -17,7 +17,7 @@ width_of(const dop_coop *o)
     return width;
 }
 
-/* Code that computes the part's outputs at ix from the sums, and stores them; `e` is the place of the first sum. */
+/* Emits code that computes the part's outputs at ix from the sums and stores them; `e` is the index of the first sum. */
 static void
 store_values(dop_gen *gen, const dop_segment *part, uint32_t width, dop_index ix)
 {
@@ -33,7 +33,7 @@ store_values(dop_gen *gen, const dop_segment *part, uint32_t width, dop_index ix
     e->n_binds = n_binds;
 }
 
-/* Code that stores values of token t from column c on. */
+/* Emits code that stores values of token t from column c on. */
 static void
 store_at(const dop_coop *o, uint32_t width, dop_buf *store)
 {
@@ -59,9 +59,8 @@ store_at(const dop_coop *o, uint32_t width, dop_buf *store)
         dop_buf_puts(store, "                    }\n");
 }
 
-/* The epilogue of the s-th values that a lane has of the fragments: code that loads their operands, and code that stores them.
- * Loads have no condition: past the last token or row, the operands of another one are loaded and not used.  Returns whether
- * anything is loaded. */
+/* Emits the epilogue of a lane's s-th values of the fragments, as code that loads operands, and code that stores. Loads are
+ * unconditional: past the last token or row, other operands are loaded and not used. Returns true if anything is loaded. */
 static bool
 store_apart(const dop_coop *o, uint32_t width, uint32_t s, dop_buf *load, dop_buf *store)
 {
@@ -85,8 +84,8 @@ store_apart(const dop_coop *o, uint32_t width, uint32_t s, dop_buf *load, dop_bu
     return load->size > size;
 }
 
-/* Does an epilogue with loads apart slow the loop over the depth before it?  With weights of some types the loop takes a tenth
- * longer (tests/bench/log/2026-11-24-shallow-split-k), unless its bounds are variables, as with split-K. */
+/* True if an epilogue with separate loads slows the preceding loop over the depth. With some weight types the loop takes a
+ * tenth longer (tests/bench/log/2026-11-24-shallow-split-k), unless its bounds are variables, as with split-K. */
 static bool
 slows_loop(const dop_gen *gen, const dop_segment *part)
 {
@@ -100,9 +99,9 @@ slows_loop(const dop_gen *gen, const dop_segment *part)
     return slows && gen->choice->tile.shares <= 1;
 }
 
-/* The epilogue for all values that a lane has of fragments side by side, as two pieces of code: `load` loads the operands of all
- * values, `store` computes and stores the values.  A compiler must assume that a store changes what the next load reads, so
- * alternating loads and stores would wait for each other.  Returns false, and no code, where there are no operands to load. */
+/* Emits the epilogue of all values that a lane has in adjacent fragments in two pieces: `load` loads the operands of all
+ * values, `store` computes and stores the values. A compiler must assume that stores alias later loads, so alternating loads
+ * and stores would be serialized. Returns false, without code, if there are no operands to load. */
 static bool
 all_apart(const dop_coop *o, uint32_t width, dop_buf *load, dop_buf *store)
 {
@@ -122,8 +121,9 @@ all_apart(const dop_coop *o, uint32_t width, dop_buf *load, dop_buf *store)
     return loads;
 }
 
-/* Values that all fragments of a workgroup have, where lanes take one each and that is all: the end of a part that waits is a chain of loads,
- * of which only the last ones depend on what is waited for.  The others come before the loop over the depth. */
+/* Handles the case in which each lane has at most one value of all of a workgroup's fragments. The epilogue of a waiting part
+ * is a chain of loads, of which only the last ones depend on the awaited value. The others are issued before the loop over
+ * the depth. */
 static bool
 once_apart(const dop_coop *o, dop_buf *load, dop_buf *store)
 {
@@ -150,10 +150,10 @@ once_apart(const dop_coop *o, dop_buf *load, dop_buf *store)
     return true;
 }
 
-/* Split-K: workgroups that share a tile store their sums, each in its invocations' own order.  The last workgroup to finish adds all
- * sums in the order of the shares, so that the result does not depend on which is last. */
+/* Emits the split-K merge: workgroups that share a tile store their sums, in the order of their invocations. The last one to
+ * finish adds all sums in the order of the shares, so that the result is deterministic. */
 static void
-meet(const dop_coop *o)
+merge_shares(const dop_coop *o)
 {
     dop_nest *n = o->n;
     const dop_target *t = o->gen->e.target;
@@ -173,7 +173,8 @@ meet(const dop_coop *o)
     dop_nest_ends(n, 2);
     dop_nest_return(n, "!dop_last_of(%s, dop_tile, SHARES)", counts);
     dop_nest_each(n, "f", sums, "acc[f]", "FRAG(0.0)");
-    /* Unrolled for one share only: kernels of a layer that do not fit the instruction cache together slow each other. */
+    /* Unrolled for one share only: if the kernels of a layer together exceed the instruction cache, they slow each other
+     * down. */
     dop_nest_for(n, "s", "0u", "SHARES", NULL)->rolled = true;
     dop_nest_unrolled(n, "f", sums);
     dop_nest_unrolled(n, "q", fours);
@@ -182,8 +183,8 @@ meet(const dop_coop *o)
     dop_nest_ends(n, 4);
 }
 
-/* A subgroup's sums of fragments side by side go to its own piece of shared memory: its lanes then have values side by side of the
- * same token. */
+/* Emits code that stores a subgroup's adjacent fragments of sums to its own piece of shared memory, so that lanes have
+ * adjacent values of the same token. */
 static void
 pass_through(const dop_coop *o)
 {
@@ -200,10 +201,10 @@ pass_through(const dop_coop *o)
         dop_nest_call(n, "DOP_SYNC", "");
 }
 
-/* The values of fragments that are stored together, in a loop over those that a lane has; teams share them out, and add up their
- * sums of each when they read it. */
+/* Emits code that stores the values of the fragments that are stored together, in a loop over a lane's values. Groups of
+ * subgroups divide the values, and add up their partial sums as they read them. */
 static void
-store_all(const dop_coop *o, uint32_t width, const char *store)
+store_fragments(const dop_coop *o, uint32_t width, const char *store)
 {
     dop_nest *n = o->n;
     const dop_target *t = o->gen->e.target;
@@ -231,14 +232,14 @@ dop_coop_end(const dop_coop *o)
     dop_nest *n = o->n;
     dop_buf load = {0}, store = {0};
     const bool direct = o->form->kind == DOP_COOP_direct, shared = o->form->kind >= DOP_COOP_few;
-    const uint32_t width = width_of(o);
+    const uint32_t width = stored_width(o);
     const bool once = once_apart(o, &load, &store), apart = once || all_apart(o, width, &load, &store);
     if (!apart)
         store_at(o, width, &store);
     if (once)
         o->operands->value = dop_gen_keep(o->gen, &load);
     if (o->gen->choice->tile.shares > 1)
-        meet(o);
+        merge_shares(o);
     const char *end = dop_gen_keep(o->gen, &store);
     dop_nest_for(n, "i", "0u", "FM", dop_nest_text(n, "%uu", o->deep))->unroll = true;
     if (!direct)
@@ -250,8 +251,8 @@ dop_coop_end(const dop_coop *o)
     if (apart)
         dop_nest_hole(n, "end", end)->reads = once ? o->memory[0] : 0;
     else
-        store_all(o, width, end);
-    if (shared) /* A turn ends when all have read these fragments. */
+        store_fragments(o, width, end);
+    if (shared) /* an iteration ends when all have read these fragments */
         dop_nest_code(n, "// the next fragments\n")->writes = o->memory[0];
     else if (!direct)
         dop_nest_call(n, "subgroupBarrier", "");

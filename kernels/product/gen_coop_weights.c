@@ -1,4 +1,4 @@
-/* Weights of products on matrix units: how a piece of them is loaded, and how it becomes halves. */
+/* Weights of products on matrix units: loads of pieces, and their conversion to f16. */
 #include "kernels/gen/templates.h"
 #include "kernels/product/gen_coop.h"
 
@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* The type of all the part's matrices; DOP_TYPE_COUNT: they differ. */
+/* Returns the type of all the part's matrices; DOP_TYPE_COUNT if they differ. */
 static dop_type
 only_type(const dop_graph *g, const dop_segment *part)
 {
@@ -20,10 +20,10 @@ only_type(const dop_graph *g, const dop_segment *part)
     return first;
 }
 
-enum { BOOK_LEAST = 1024 }; /* bytes; what is smaller is no codebook that values are looked up in */
+enum { BOOK_LEAST = 1024 }; /* bytes; smaller tables are not codebooks */
 
-/* The form in which values from a codebook stay in registers until they are stored in shared memory: iq1's (4 bytes for 32 values)
- * as words of two bits a value (MOVED), other types' as bytes; NONE: the type has no codebook. */
+/* Form in which codebook values stay in registers until they are stored in shared memory. MOVED: two-bit words, for iq1 types
+ * (4 bytes per 32 values). BYTES: other types. NONE: the type has no codebook. */
 typedef enum book { BOOK_NONE, BOOK_BYTES, BOOK_MOVED } book;
 
 static book
@@ -42,7 +42,7 @@ dop_coop_book_bytes(const dop_graph *g, const dop_region *r, const dop_tile *til
     return tile->direct && bytes >= BOOK_LEAST ? bytes : 0;
 }
 
-/* Has the type its functions in types/codes.glsl? */
+/* True if the type's functions are in types/codes.glsl. */
 static bool
 in_codes(dop_type t)
 {
@@ -55,7 +55,7 @@ has_levels(dop_type t)
     return dop_type_of(t)->pack.ints == DOP_INTS_LEVELS;
 }
 
-/* Do the part's units stay in their packed form until they are written to shared memory?  This takes one type for all matrices. */
+/* True if the part's units stay packed until they are written to shared memory, which needs one type for all matrices. */
 static bool
 stored_units(const dop_graph *g, const dop_segment *part)
 {
@@ -74,8 +74,8 @@ dop_coop_listed_units(const dop_gen *gen, const dop_segment *part)
     return false;
 }
 
-/* Can the rows of a part's pieces be found before the loop over the depth?  Not where the matrices have different types, or there
- * is one for each expert. */
+/* True if the rows of a part's pieces can be found before the loop over the depth: all matrices have one type, and are not
+ * per expert. */
 static bool
 found_before(const dop_coop *o)
 {
@@ -84,10 +84,10 @@ found_before(const dop_coop *o)
     return o->form->kind <= DOP_COOP_direct && only_type(g, o->part) < DOP_TYPE_COUNT && w->shape.rank == 2;
 }
 
-/* The function dop_piece_ofP: the address of the matrix that has row n of matrix m of the part, where the row begins, and where the
- * matrix has its scales. */
+/* Emits the function dop_piece_ofP for row n of matrix m of the part. It returns the address of the matrix, the start of the
+ * row, and the position of the scales. */
 static void
-find_piece(const dop_coop *o, dop_buf *out)
+emit_piece_of(const dop_coop *o, dop_buf *out)
 {
     dop_emit *e = &o->gen->e;
     uint32_t before = o->rows;
@@ -111,12 +111,12 @@ find_piece(const dop_coop *o, dop_buf *out)
     e->addresses = true;
     if (type->kind == DOP_KIND_QUANT)
         dop_buf_printf(out, "    return dop_piece(p, n * %uu, aux);\n}\n", stride);
-    else /* one address for a row, without which registers would hold that of its matrix as well */
+    else /* one address per row; otherwise registers would also hold that of its matrix */
         dop_buf_printf(out, "    return dop_piece(dop_behind(p, n * %uu), 0u, aux);\n}\n", stride / (16 / type->bytes));
 }
 
-/* Expressions by which a piece of a matrix is loaded: the matrix, the first value of the row, and where the scales are; and the
- * condition under which the piece is the matrix's. */
+/* Expressions for the load of a matrix's piece: matrix, first value of the row, position of the scales, and condition that
+ * the piece belongs to the matrix. */
 typedef struct piece_source {
     const char *matrix, *first, *aux, *which, *name;
     dop_node_id w;
@@ -137,7 +137,8 @@ source_of(const dop_coop *o, uint32_t m)
         matrix, dop_emit_str(e, "n * %uu", dop_row_values(e->g, w)), dop_emit_weight(e, w), which, name, w};
 }
 
-/* Weights are loaded in pieces of whole units, so that the scale of a unit is loaded and prepared once (matmul_coop_units.glsl). */
+/* Emits loads of weights in pieces of whole units, so that the scale of a unit is loaded and prepared once
+ * (matmul_coop_units.glsl). */
 static void
 load_units(dop_coop *o, dop_buf *load, dop_buf *take)
 {
@@ -153,7 +154,7 @@ load_units(dop_coop *o, dop_buf *load, dop_buf *take)
                                   : dop_emit_str(e, "dop_raw_%s", name);
     for (uint32_t m = 0; m < (o->found ? 1 : o->part->n_mats); m++) {
         const piece_source from = source_of(o, m);
-        /* Past the end of a row the last unit is read again; activations are zero there. */
+        /* Past the end of a row the last unit is loaded again; activations are zero there. */
         const char *c = o->p->k % o->gen->choice->tile.bk
                             ? dop_emit_str(e, "min(c, %uu)", (dop_row_values(e->g, from.w) - 1) / 32 * 32)
                             : "c";
@@ -177,7 +178,7 @@ dop_coop_guard_column(dop_gen *gen, const dop_parts *p, dop_buf *out)
         dop_buf_printf(out, "    if (c >= %uu)\n        return dop_raw8(uvec4(0u), uvec4(0u));\n", p->k);
 }
 
-/* Eight values of matrix m's row n from column c: loads their stored form, and converts it to halves. */
+/* Emits loads of eight values of matrix m's row n from column c in stored form, and their conversion to f16. */
 static void
 load_eights(dop_coop *o, dop_buf *load, dop_buf *take)
 {
@@ -198,7 +199,7 @@ dop_coop_weights(dop_coop *o, dop_buf *out)
     dop_buf load = {0}, take = {0};
     o->found = found_before(o);
     if (o->found)
-        find_piece(o, out);
+        emit_piece_of(o, out);
     const char *of = o->found ? "dop_piece b" : "uint m, uint n";
     const bool units = o->form->in_units(o->gen, o->part);
     (units ? load_units : load_eights)(o, &load, &take);
@@ -218,8 +219,8 @@ is_quant(const dop_graph *g, dop_node_id product)
     return dop_type_of(dop_product_type(g, product))->kind == DOP_KIND_QUANT;
 }
 
-/* The macro of types/books.glsl for a type whose values are looked up in a codebook and stay integers until they are stored in
- * shared memory (schedule.coop_late_books); NULL: the type has no codebook, or the target does not want that. */
+/* Returns the macro of types/books.glsl for a type whose codebook values stay integers until they are stored in shared memory
+ * (schedule.coop_late_books); NULL if the type has no codebook, or the target disables this. */
 static const char *
 late_macro(const dop_gen *gen, dop_type t)
 {
@@ -227,7 +228,7 @@ late_macro(const dop_gen *gen, dop_type t)
     return kept == BOOK_MOVED ? "DOP_HALVES_MOVED" : kept == BOOK_BYTES ? "DOP_HALVES_BOOK" : NULL;
 }
 
-/* The two functions for the weight types of a part, except those in *done (bits), which it updates. */
+/* Declares the two functions for the weight types of a part, except those in *done (bits), which it updates. */
 static void
 declare_eights(const dop_gen *gen, const dop_segment *part, uint64_t *done, dop_buf *out)
 {
@@ -247,7 +248,7 @@ declare_eights(const dop_gen *gen, const dop_segment *part, uint64_t *done, dop_
     }
 }
 
-/* The functions for units of the part's types, except those in *done (bits), which it updates. */
+/* Declares the functions for units of the part's types, except those in *done (bits), which it updates. */
 static void
 declare_units(const dop_gen *gen, const dop_segment *part, uint64_t *done, dop_buf *out)
 {
@@ -272,7 +273,7 @@ dop_coop_declare_weights(dop_gen *gen, const dop_parts *p,
     const dop_keys none = {0};
     const dop_graph *g = gen->e.g;
     bool units = false, quant = false, late = false;
-    uint64_t eights = 0, units_of[2] = {0}; /* bits of types that already have their functions */
+    uint64_t eights = 0, units_of[2] = {0}; /* bits of types that are already declared */
     dop_buf types = {0};
     dop_status st = DOP_OK;
     for (uint32_t i = 0; i < p->n; i++) {

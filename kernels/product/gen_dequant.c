@@ -1,5 +1,5 @@
-/* Weights expanded before the products that read them: a matrix as f16 or f32 values, of which an invocation makes some neighbouring
- * ones of a row at a time. */
+/* Expands weights before the products that read them: a matrix of f16 or f32 values. An invocation makes some adjacent values
+ * of a row at a time. */
 #include "kernels/gen/gen.h"
 #include "kernels/gen/legal.h"
 #include "kernels/gen/trips.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 
 static dop_status
-emit(dop_gen *gen)
+emit_dequant(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     dop_node_id out = e->r->nodes[0], w = dop_node_at(e->g, out)->src[0];
@@ -21,7 +21,7 @@ emit(dop_gen *gen)
     const char *count = dop_emit_number(e, (uint32_t)(values / v)), *matrix = dop_emit_arg(e, w, false);
     const char *aux = dop_emit_weight(e, w);
     aux = strcmp(aux, "0u") ? dop_emit_number(e, dop_weight_aux(e->g, w)) : aux;
-    /* Written so that the compiler sees the alignment of units. */
+    /* Written so that the compiler can infer the alignment of units. */
     const char *at = stride == cols ? dop_emit_str(e, "i * %uu", v)
                                     : dop_emit_str(e, "i / %uu * %uu + i %% %uu * %uu", cols / v, stride, cols / v, v);
     const char *a = dop_emit_arg(e, out, true);
@@ -49,10 +49,10 @@ emit(dop_gen *gen)
     return dop_gen_print_nest(gen, &n);
 }
 
-/* Eight values per invocation, so that neighbouring stores are 16 bytes wide; on CPU devices whole units, whose
- * scales are then loaded once, and few workgroups. */
+/* Chooses eight values per invocation, so that adjacent stores are 16 bytes wide. CPU devices use whole units, whose scales
+ * are loaded once, and few workgroups. */
 static void
-choose_tile(const dop_site *s, dop_tile *tile)
+choose_dequant_tile(const dop_site *s, dop_tile *tile)
 {
     const dop_graph *g = s->g;
     const dop_region *r = s->r;
@@ -61,15 +61,15 @@ choose_tile(const dop_site *s, dop_tile *tile)
     uint32_t cols = dop_node_cols(g, r->nodes[0]);
     tile->bk = t->cpu && wt && cols % wt->unit == 0 ? wt->unit : 8;
     uint64_t each = (uint64_t)dop_node_at(g, r->nodes[0])->shape.dim[0].mul * cols / (tile->bk * tile->wg) + 1;
-    uint64_t most = t->cpu ? 4 * t->cores : 32768; /* below any device's limit */
+    uint64_t most = t->cpu ? 4 * t->cores : 32768; /* below the limit of every device */
     tile->loops = (uint32_t)(each < most ? each : most);
     while (t->loop_trips && dop_trips_dequant(s, tile) > t->loop_trips && tile->loops < each)
         tile->loops *= 2;
 }
 
-/* Values come in eights, and their number is one of 32 bits. */
+/* Refuses rows that are not a multiple of 8 values, and matrices whose number of values exceeds 32 bits. */
 static dop_refusal
-fits(const dop_site *s)
+fits_dequant(const dop_site *s)
 {
     const dop_node *n = dop_node_at(s->g, s->r->nodes[0]);
     if (s->r->n_nodes != 1 || n->op != DOP_OP_dequant)
@@ -82,9 +82,9 @@ fits(const dop_site *s)
     return (dop_refusal){0};
 }
 
-/* Values are made and stored in eights of a row. */
+/* Checks that values are made and stored in eights of a row. */
 static void
-legal(dop_check *c)
+legal_dequant(dop_check *c)
 {
     dop_check_range(c, DOP_TILE_NO_loops, 1, DOP_MOST_GROUPS);
     if (dop_check_multiple(c, DOP_TILE_NO_bk, 8, 8, 256))
@@ -93,10 +93,10 @@ legal(dop_check *c)
 
 const dop_descriptor dop_descriptor_dequant = {
     .fields = DOP_FIELD(bk) | DOP_FIELD(loops),
-    .legal = legal,
+    .legal = legal_dequant,
     .any_wg = true,
-    .fits = fits,
-    .tile = choose_tile,
-    .emit = emit,
+    .fits = fits_dequant,
+    .tile = choose_dequant_tile,
+    .emit = emit_dequant,
     .trips = dop_trips_dequant,
 };

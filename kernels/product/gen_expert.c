@@ -1,4 +1,4 @@
-/* Products with a matrix for each expert, for few rows: what the generator of gemv needs in addition. */
+/* Products with one matrix per expert, for few rows: additions to the GEMV generator. */
 #include "kernels/product/gen_expert.h"
 #include "kernels/gen/gen.h"
 #include "kernels/nest/nest.h"
@@ -8,10 +8,10 @@
 
 #include <string.h>
 
-/* The choice, where the region makes it, and the rows that every workgroup keeps in shared memory: the experts of the slots,
- * and their weights where the slots are summed up. */
+/* Returns the expert choice, if the region makes it, and the rows that every workgroup keeps in shared memory: the experts of
+ * the slots, and their weights if the slots are summed. */
 static dop_choice_program
-program_of(dop_gen *gen, const dop_analysis *a, const char *t)
+expert_choice_program(dop_gen *gen, const dop_analysis *a, const char *t)
 {
     const dop_graph *g = gen->e.g;
     dop_choice_program p = {.nodes = a->experts.choice.nodes,
@@ -29,7 +29,7 @@ void
 dop_expert_begin(dop_gen *gen, const dop_parts *p, dop_nest *n)
 {
     dop_emit *e = &gen->e;
-    const dop_choice_program choice = program_of(gen, e->r->info, p->t);
+    const dop_choice_program choice = expert_choice_program(gen, e->r->info, p->t);
     gen->experts = true;
     dop_nest_hole(n, "experts",
                   "uint dop_slot;\n"
@@ -88,6 +88,6 @@ uint32_t
 dop_expert_bytes(dop_gen *gen)
 {
     const dop_analysis *a = gen->e.r->info;
-    const dop_choice_program p = program_of(gen, a, "0u");
+    const dop_choice_program p = expert_choice_program(gen, a, "0u");
     return dop_choice_bytes(gen, &p) + 4 * p.n_kept * a->experts.slots;
 }

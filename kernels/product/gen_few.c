@@ -1,4 +1,4 @@
-/* Small-batch products (2 to 8 tokens) on GPUs.  Weights are read and unpacked once for all tokens, by cooperative lanes that
+/* Small-batch products (2 to 8 tokens) on GPUs. Weights are read and unpacked once for all tokens, by cooperative lanes that
  * share rows as in a GEMV. */
 #include "kernels/gen/gen_waits.h"
 #include "kernels/gen/int8.h"
@@ -19,10 +19,10 @@ piece_in(const dop_gen *gen)
     return dop_few_piece_of(&gen->site, gen->descriptor->ints, gen->e.routes != NULL);
 }
 
-/* The placement of small-batch products: every invocation has all rows of the step, groups of cooperative lanes share out the rows
- * of weights, and the lanes of a group share out the depth. */
+/* Returns the placement of small-batch products: every invocation processes all rows of the step, groups of cooperative lanes
+ * divide the weight rows, and the lanes of a group divide the depth. */
 static dop_nest_placement
-placement_of(const dop_gen *gen, const dop_parts *p)
+place_few(const dop_gen *gen, const dop_parts *p)
 {
     const dop_tile *tile = &gen->choice->tile;
     const dop_few_piece x = piece_in(gen);
@@ -45,9 +45,9 @@ placement_of(const dop_gen *gen, const dop_parts *p)
     return pl;
 }
 
-/* Declares the shared memory in which rows of the step are staged, with functions that read and write it. */
+/* Declares the shared memory for staged rows of the step, and the functions that access it. */
 static void
-declare_rows(dop_gen *gen, const dop_parts *p, dop_nest *n, dop_product *x)
+declare_few_rows(dop_gen *gen, const dop_parts *p, dop_nest *n, dop_product *x)
 {
     const dop_few_piece piece = piece_in(gen);
     const uint32_t steps = gen->e.g->max_t * piece.units, quarters = p->unit / 4;
@@ -60,7 +60,7 @@ declare_rows(dop_gen *gen, const dop_parts *p, dop_nest *n, dop_product *x)
             gen->e.status = dop_template_fill(gen, "few_i8.glsl", &keys, &text);
         x->rows = dop_nest_memory(n, "dop_xq");
     } else if (piece.half && gen->e.routes) {
-        /* The stages of a dispatch share this array, so the array has one type, vec4, in all of them. */
+        /* The stages of a dispatch share this array, so all of them declare it with type vec4. */
         x->rows = dop_nest_shared(n, "vec4", "dop_x", steps);
         dop_buf_puts(&text, "void dop_x_put(uint i, vec4 x)\n{\n"
                             "    vec2 w = uintBitsToFloat(uvec2(packHalf2x16(x.xy), packHalf2x16(x.zw)));\n"
@@ -72,8 +72,8 @@ declare_rows(dop_gen *gen, const dop_parts *p, dop_nest *n, dop_product *x)
                             "    return uvec4(packHalf2x16(a.xy), packHalf2x16(a.zw), packHalf2x16(b.xy), "
                             "packHalf2x16(b.zw));\n}\n");
     } else {
-        /* The array has the first four values of every step, then the next four, and so on: neighbouring invocations, which
-         * take neighbouring steps, read neighbouring words. */
+        /* The array holds the first four values of every step, then the next four, and so on: adjacent invocations, which
+         * process adjacent steps, read adjacent words. */
         x->rows = dop_nest_shared(n, "vec4", "dop_x", steps * quarters);
         dop_buf_printf(&text,
                        "#define DOP_X_PUT(i, x) dop_x[(i) %% %uu * %uu + (i) / %uu] = x\n"
@@ -83,10 +83,10 @@ declare_rows(dop_gen *gen, const dop_parts *p, dop_nest *n, dop_product *x)
     dop_nest_hole(n, "rows in shared memory", dop_gen_keep(gen, &text));
 }
 
-/* Statistics of the rows, which only the epilogue needs: subgroups share out the rows and compute the statistics before the first
- * piece is used.  `done` gets the code that reads the statistics of row t. */
+/* Emits statistics of the rows, which only the epilogue needs: subgroups divide the rows and compute them before the first
+ * piece is used. `done` gets code that reads the statistics of row t. */
 static void
-sum_stats(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t memory, dop_buf *done)
+sum_few_stats(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t memory, dop_buf *done)
 {
     dop_emit *e = &gen->e;
     const uint32_t sg = e->target->subgroup, subgroups = gen->choice->tile.wg / sg, rows = e->g->max_t;
@@ -120,7 +120,7 @@ sum_stats(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t memory, dop_bu
     }
 }
 
-/* Four values of the activation, from column c of row t on, where the row has them. */
+/* Emits code that loads four values of the activation from column c of row t on, if within the row. */
 static void
 load_four(dop_gen *gen, const dop_parts *p, dop_nest *n, const char *to)
 {
@@ -133,10 +133,10 @@ load_four(dop_gen *gen, const dop_parts *p, dop_nest *n, const char *to)
     dop_nest_end(n);
 }
 
-/* The staging of rows in an ordinary dispatch: a function that puts a piece of every row, from column c0 on, into shared memory; an
- * invocation moves eight or four neighbouring columns. */
+/* Emits the staging of rows in an ordinary dispatch: a function that stages a piece of every row, from column c0 on. An
+ * invocation moves eight or four adjacent columns. */
 static void
-put_rows(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x, dop_buf *done)
+emit_put_rows(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x, dop_buf *done)
 {
     dop_emit *e = &gen->e;
     const dop_few_piece piece = piece_in(gen);
@@ -159,14 +159,14 @@ put_rows(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x, do
     else
         dop_nest_store(n, x->rows, "dop_x[i]", "dop_x_halves(xs[0], xs[1])");
     dop_nest_end(n);
-    sum_stats(gen, p, n, x->stats, done);
+    sum_few_stats(gen, p, n, x->stats, done);
     dop_nest_end(n);
 }
 
-/* The staging of rows in a stage: an invocation receives four neighbouring columns of every row from mailboxes.  It looks once for
- * all rows before it waits for the first, so that the looks overlap. */
+/* Emits the staging of rows in a stage: an invocation receives four adjacent columns of every row from mailboxes. It polls
+ * once for all rows before it waits for the first, so that the polls overlap. */
 static void
-receive_rows(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x, dop_buf *done)
+emit_receive_rows(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x, dop_buf *done)
 {
     const dop_few_piece piece = piece_in(gen);
     dop_buf text = {0};
@@ -176,9 +176,9 @@ receive_rows(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x
     dop_nest_end(n);
 }
 
-/* The activations of row t in registers, as products take them. */
+/* Emits code that loads the activations of row t into registers, in the form that products need. */
 static void
-get_row(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t rows)
+get_few_row(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t rows)
 {
     if (gen->descriptor->ints) {
         dop_nest_let(n, "dop_xi", "x", "dop_xi_get(t * PIECE + v)")->reads = rows;
@@ -204,18 +204,18 @@ stat_values(const dop_gen *gen, const dop_parts *p)
     return gen->e.routes ? dop_few_stat_values(gen, p, &piece) : n * (subgroups > n ? subgroups / n : 1);
 }
 
-/* Opens the nest of a placement: its numbers, and what lanes need to work together. */
+/* Opens the nest of a placement with its numbers, and declares the groups of lanes. */
 static void
-open_nest(dop_gen *gen, const dop_nest_placement *pl, dop_nest *n)
+open_few_nest(dop_gen *gen, const dop_nest_placement *pl, dop_nest *n)
 {
     dop_nest_open(n, dop_variant_of(gen->choice->variant)->name, pl, gen->e.g->arena, gen->e.diag);
     dop_nest_number(n, "R", gen->e.g->max_t);
     dop_product_team(gen, n);
 }
 
-/* The functions of all parts, and their calls by as many workgroups as each part takes. */
+/* Emits the functions of all parts, and their calls by the workgroups of each part. */
 static dop_status
-emit_parts(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x)
+emit_few_parts(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x)
 {
     dop_buf calls = {0};
     const dop_tile *tile = &gen->choice->tile;
@@ -241,7 +241,7 @@ emit_parts(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x)
 }
 
 static dop_status
-emit(dop_gen *gen)
+emit_few(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     dop_parts p;
@@ -251,24 +251,24 @@ emit(dop_gen *gen)
     if (st != DOP_OK)
         return st;
     const dop_few_piece piece = piece_in(gen);
-    const dop_nest_placement pl = placement_of(gen, &p);
-    dop_product x = {.put = "dop_put_rows", .put_all = "0u", .get = get_row};
+    const dop_nest_placement pl = place_few(gen, &p);
+    dop_product x = {.put = "dop_put_rows", .put_all = "0u", .get = get_few_row};
     gen->halves = piece.half && (e->routes || dop_region_has(e->r, dop_node_base(e->g, p.act, NULL)));
-    open_nest(gen, &pl, &n);
+    open_few_nest(gen, &pl, &n);
     dop_nest_number(&n, "PIECE", piece.units);
-    declare_rows(gen, &p, &n, &x);
+    declare_few_rows(gen, &p, &n, &x);
     for (uint32_t i = 0; i < p.n_stats; i++)
         x.stats |= dop_nest_shared(&n, "float", dop_nest_text(&n, "dop_rs%u", i), stat_values(gen, &p));
     dop_product_sums(gen, &n, &x);
-    (e->routes ? receive_rows : put_rows)(gen, &p, &n, &x, &done);
+    (e->routes ? emit_receive_rows : emit_put_rows)(gen, &p, &n, &x, &done);
     x.done = dop_gen_keep(gen, &done);
-    return emit_parts(gen, &p, &n, &x);
+    return emit_few_parts(gen, &p, &n, &x);
 }
 
-/* The tile: one workgroup for each multiprocessor, or a few less with equal shares, because every workgroup stages all rows of the
- * step, which takes about as long as its share of the weights. */
+/* Chooses the tile: one workgroup per multiprocessor, or slightly fewer with equal shares. Every workgroup stages all rows of
+ * the step, which takes about as long as its share of the weights. */
 static void
-choose_tile(const dop_site *s, dop_tile *tile)
+choose_few_tile(const dop_site *s, dop_tile *tile)
 {
     const dop_target *t = s->t;
     dop_products p = dop_products_of(s);
@@ -277,18 +277,18 @@ choose_tile(const dop_site *s, dop_tile *tile)
     const uint32_t piece = dop_few_piece_of(s, unit == INT_UNIT && quant, false).units;
     const uint32_t least = quant ? 8 : 16, most_wg = large ? 512 : tile->wg, step = t->subgroup * 2;
     uint64_t best = UINT64_MAX;
-    tile->rows = p.most > 2 || p.k < t->schedule.few_long ? 1 : 2; /* They share a load of the activation. */
+    tile->rows = p.most > 2 || p.k < t->schedule.few_long ? 1 : 2; /* two rows share a load of the activation */
     tile->unroll = 1;
     tile->lanes = least;
     tile->wg = most_wg;
     for (uint32_t lanes = least; lanes <= 128 && (lanes == least || lanes <= units); lanes *= 2)
         for (uint32_t wg = most_wg; wg >= most_wg / 2 && wg >= lanes && wg <= most_wg; wg -= step) {
             const uint32_t rows = wg / lanes * tile->rows, groups = dop_few_groups(s, rows);
-            /* A value that is staged takes one and a half times as long as a weight. */
+            /* Staging a value takes 1.5 times as long as a weight. */
             const uint64_t cost = (uint64_t)(2 * rows * p.most + 3 * s->g->max_t) * dop_div_up_u32(groups, t->cores) *
                                   dop_div_up_u32(units, lanes) * lanes;
-            /* Of tiles with equal costs the one with more invocations wins, because it stages faster: down of llama3.1-8b q4_k
-             * takes 23 us for four rows instead of 31, and 18 instead of 25 for two. */
+            /* Among tiles of equal cost, prefer more invocations, which stage faster: down of llama3.1-8b q4_k takes 23 us
+             * for four rows instead of 31, and 18 instead of 25 for two. */
             const bool more = cost == best && wg > tile->wg && lanes <= t->subgroup;
             if (wg % lanes || wg % t->subgroup || (cost >= best && !more))
                 continue;
@@ -301,12 +301,12 @@ choose_tile(const dop_site *s, dop_tile *tile)
 }
 
 static uint32_t
-shared_bytes(dop_gen *gen)
+few_shared_bytes(dop_gen *gen)
 {
     const dop_tile *tile = &gen->choice->tile;
     dop_parts p;
     if (dop_gen_parts(gen, &p) != DOP_OK)
-        return 0; /* generation says why */
+        return 0; /* the error is reported at generation */
     const dop_site s = gen->site;
     const uint32_t n = s.g->max_t, subgroups = tile->wg / s.t->subgroup;
     const uint32_t sums = subgroups * (1 + s.r->info->product.most_mats * tile->rows * n);
@@ -315,7 +315,7 @@ shared_bytes(dop_gen *gen)
 }
 
 static dop_refusal
-refuses(const dop_site *s)
+refuse_few(const dop_site *s)
 {
     const dop_analysis *a = s->r->info;
     if (s->g->max_t < 2 || s->g->max_t > MOST_ROWS)
@@ -328,9 +328,9 @@ refuses(const dop_site *s)
 }
 
 static dop_refusal
-fits(const dop_site *s)
+fits_few(const dop_site *s)
 {
-    dop_refusal no = refuses(s);
+    dop_refusal no = refuse_few(s);
     if (no.why)
         return no;
     for (uint32_t i = 0; i < s->r->info->product.n_mats; i++) {
@@ -342,9 +342,9 @@ fits(const dop_site *s)
 }
 
 static dop_refusal
-fits_ints(const dop_site *s)
+fits_few_ints(const dop_site *s)
 {
-    dop_refusal no = refuses(s);
+    dop_refusal no = refuse_few(s);
     return no.why ? no : dop_int8_refuses(s);
 }
 
@@ -358,35 +358,34 @@ avoid_for_matrix_units(const dop_site *s, bool less_time)
 }
 
 static const char *
-avoid(const dop_site *s)
+avoid_few(const dop_site *s)
 {
     return avoid_for_matrix_units(s, false);
 }
 
-/* Packed integers are faster than matrix units (matmul_coop_few) up to schedule.int_rows rows, and up to eight rows where there
- * are many columns: matrix units take about as long for one row as for sixteen.  Products of floats are slower than matrix units
- * sooner. */
+/* Packed integers are faster than matrix units (matmul_coop_few) up to schedule.int_rows rows, and up to eight rows if there
+ * are many columns: matrix units take about as long for one row as for sixteen. For float products the limit is lower. */
 static const char *
-avoid_ints(const dop_site *s)
+avoid_few_ints(const dop_site *s)
 {
     const char *no = dop_int8_avoid(s);
     const bool many = s->g->max_t <= MOST_ROWS && dop_products_of(s).rows >= s->t->schedule.int_many_columns;
     return no ? no : avoid_for_matrix_units(s, s->g->max_t <= s->t->schedule.int_rows || many);
 }
 
-/* Every lane has all rows of the step. */
+/* Checks the tile with all rows of the step in every lane. */
 static void
-legal(dop_check *c)
+legal_few(dop_check *c)
 {
     if (dop_team_legal(c))
         dop_lane_legal(c, c->s->g->max_t);
 }
 
-#define FEW                                                                               \
-    .tile = choose_tile, .shared = shared_bytes, .trips = dop_trips_gemv, .legal = legal, \
+#define FEW                                                                                           \
+    .tile = choose_few_tile, .shared = few_shared_bytes, .trips = dop_trips_gemv, .legal = legal_few, \
     .fields = DOP_FIELD(lanes) | DOP_FIELD(rows) | DOP_FIELD(loops) | DOP_FIELD(unroll)
-#define STAGED .emit = emit, .as_stage = dop_few_stage
+#define STAGED .emit = emit_few, .as_stage = dop_few_stage
 
-const dop_descriptor dop_descriptor_few = {FEW, STAGED, .fits = fits, .avoid = avoid, .stage = DOP_VARIANT_few};
+const dop_descriptor dop_descriptor_few = {FEW, STAGED, .fits = fits_few, .avoid = avoid_few, .stage = DOP_VARIANT_few};
 const dop_descriptor dop_descriptor_few_i8 = {
-    FEW, STAGED, .fits = fits_ints, .avoid = avoid_ints, .stage = DOP_VARIANT_few_i8, .ints = true};
+    FEW, STAGED, .fits = fits_few_ints, .avoid = avoid_few_ints, .stage = DOP_VARIANT_few_i8, .ints = true};

@@ -1,13 +1,13 @@
-/* Products of a few rows as stages of a persistent dispatch: how they receive rows, and how their tiles are chosen. */
+/* Small-batch products as stages of a persistent dispatch: receiving of rows, and choice of tiles. */
 #include "kernels/product/gen_few_stage.h"
 #include "kernels/gen/gen.h"
 #include "kernels/gen/products.h"
 
 #include "kernels/emit/weight_types.h"
 
-enum { INT_UNIT_BYTES = 40 /* of a unit of activations: 32 values, a factor, their sum */ };
+enum { INT_UNIT_BYTES = 40 /* unit of activations: 32 values, a scale, their sum */ };
 
-/* Bytes of a unit of one row in shared memory.  Activations that are halves in memory are halves there, too. */
+/* Returns the bytes of shared memory per unit of one row. Activations stored as f16 are staged as f16. */
 static uint32_t
 unit_bytes(const dop_site *s, uint32_t unit, bool ints)
 {
@@ -15,8 +15,8 @@ unit_bytes(const dop_site *s, uint32_t unit, bool ints)
     return ints ? INT_UNIT_BYTES : unit * (half ? 2 : 4);
 }
 
-/* Units of a row that are staged at a time: all, or as many as shared memory has room for beside sums of cooperative lanes, in
- * multiples of 32. */
+/* Returns the units of a row that are staged at a time: all, or a multiple of 32 that fits in shared memory next to the sums
+ * of cooperative lanes. */
 static uint32_t
 piece_of(const dop_target *t, uint32_t rows, uint32_t k, uint32_t unit, uint32_t unit_bytes)
 {
@@ -27,8 +27,8 @@ piece_of(const dop_target *t, uint32_t rows, uint32_t k, uint32_t unit, uint32_t
     return pieces == 1 || most < STEP ? even : dop_div_up_u32(even, STEP) * STEP;
 }
 
-/* Bytes of shared memory that the stages of attention in a persistent dispatch need for queries, scores and the rows of this step.
- * Attention's sums are not counted, because they share memory with the rows that are staged here. */
+/* Returns the bytes of shared memory that attention stages of a persistent dispatch need for queries, scores and this step's
+ * rows. Attention's sums are not counted, because they share memory with the rows staged here. */
 static uint32_t
 attention_bytes(const dop_graph *g)
 {
@@ -46,8 +46,8 @@ attention_bytes(const dop_graph *g)
     return most;
 }
 
-/* In a stage the arrays of other stages take room, too.  There floats become halves where that leaves fewer pieces and activations
- * are no larger than what a norm makes, which is so unless a statistic is known only after the sums. */
+/* Plans the pieces. In a stage, arrays of other stages need space, too. Floats are then staged as f16 if this saves pieces,
+ * and if activations are small like the output of a norm. They are, unless a statistic is known only after the sums. */
 dop_few_piece
 dop_few_piece_of(const dop_site *s, bool ints, bool stage)
 {
@@ -67,20 +67,20 @@ dop_few_piece_of(const dop_site *s, bool ints, bool stage)
     return p;
 }
 
-/* Which values of a staged piece an invocation receives, four neighbouring columns at a time: in each batch `groups` fours of
- * every row, or, where a row is short, one four of every `apart`th row. */
+/* The values of a staged piece that an invocation receives, four adjacent columns at a time. In each batch these are `groups`
+ * vec4s of every row or, for short rows, one vec4 of every `apart`th row. */
 typedef struct share {
-    uint32_t columns; /* fours of columns of one row in a piece */
-    uint32_t apart;   /* rows that are received side by side: a divisor of the rows of the step */
+    uint32_t columns; /* vec4s per row of a piece */
+    uint32_t apart;   /* rows received concurrently: a divisor of the rows of the step */
     uint32_t rows;    /* rows of which an invocation receives values */
     uint32_t groups, batches;
-    bool whole; /* every invocation has a value, and all pieces are equally long, so that no test is needed */
+    bool whole; /* every invocation has a value and all pieces are equally long, so no bounds test is needed */
 } share;
 
 static share
-share_of(const dop_gen *gen, const dop_parts *p, const dop_few_piece *piece)
+plan_share(const dop_gen *gen, const dop_parts *p, const dop_few_piece *piece)
 {
-    enum { MOST_LOOKS = 8 }; /* mailbox reads in flight; each takes four registers */
+    enum { MOST_LOOKS = 8 }; /* mailbox reads in flight; each needs four registers */
     const uint32_t wg = gen->choice->tile.wg, n = gen->e.g->max_t, sg = gen->e.target->subgroup;
     share s = {.columns = piece->units * p->unit / 4, .apart = 1};
     while (s.columns % sg == 0 && wg % s.columns == 0 && s.columns * s.apart * 2 <= wg && n % (s.apart * 2) == 0)
@@ -94,9 +94,9 @@ share_of(const dop_gen *gen, const dop_parts *p, const dop_few_piece *piece)
     return s;
 }
 
-/* The number of subgroups that share the sum of one row's statistic. */
+/* Returns the number of subgroups that share the sum of one row's statistic. */
 static uint32_t
-summing(const dop_gen *gen, const share *s)
+count_summing_subgroups(const dop_gen *gen, const share *s)
 {
     const uint32_t sg = gen->e.target->subgroup;
     return s->apart > 1 ? s->columns / sg : gen->choice->tile.wg / sg;
@@ -105,16 +105,16 @@ summing(const dop_gen *gen, const share *s)
 uint32_t
 dop_few_stat_values(const dop_gen *gen, const dop_parts *p, const dop_few_piece *piece)
 {
-    return gen->choice->tile.wg / gen->e.target->subgroup * share_of(gen, p, piece).rows;
+    return gen->choice->tile.wg / gen->e.target->subgroup * plan_share(gen, p, piece).rows;
 }
 
-/* Stores each subgroup's partial sums of statistics, over all pieces, for each of its rows; `done` gets the code that adds up the
- * partial sums of row t. */
+/* Emits code that stores each subgroup's partial sums of statistics, over all pieces, for each of its rows. `done` gets code
+ * that adds up the partial sums of row t. */
 static void
 put_stats(dop_gen *gen, const dop_parts *p, const share *s, dop_buf *receive, dop_buf *done)
 {
     dop_emit *e = &gen->e;
-    const uint32_t n = summing(gen, s);
+    const uint32_t n = count_summing_subgroups(gen, s);
     for (uint32_t i = 0; i < p->n_stats; i++) {
         for (uint32_t k = 0; k < s->rows; k++)
             dop_buf_printf(receive,
@@ -131,7 +131,7 @@ put_stats(dop_gen *gen, const dop_parts *p, const share *s, dop_buf *receive, do
     }
 }
 
-/* Receives one group of columns in all rows of the invocation. */
+/* Emits code that receives one group of columns in all rows of the invocation. */
 static void
 receive_group(dop_gen *gen, const dop_parts *p, const dop_few_piece *piece, const share *s, uint32_t g)
 {
@@ -155,7 +155,7 @@ void
 dop_few_receive(dop_gen *gen, const dop_parts *p, const dop_few_piece *piece, dop_buf *receive, dop_buf *done)
 {
     dop_emit *e = &gen->e;
-    const share s = share_of(gen, p, piece);
+    const share s = plan_share(gen, p, piece);
     dop_buf constants = {0}, early = {0}, text = {0};
     for (uint32_t i = 0; i < p->n_stats; i++)
         for (uint32_t k = 0; k < s.rows; k++)
@@ -203,8 +203,8 @@ dop_few_groups(const dop_site *s, uint32_t rows)
     return n;
 }
 
-/* Cycles of a multiprocessor for a step of a subgroup, counted by instructions: products, and loads of 16 bytes of activations
- * from shared memory, which neighbouring teams share. */
+/* Returns the cycles of a multiprocessor per step of a subgroup, estimated by instructions: products, and 16-byte loads of
+ * activations from shared memory, which adjacent groups of lanes share. */
 static uint32_t
 cost_of_step(const dop_schedule_numbers *in, bool ints, uint32_t rows, uint32_t lanes, uint32_t columns)
 {
@@ -213,7 +213,8 @@ cost_of_step(const dop_schedule_numbers *in, bool ints, uint32_t rows, uint32_t 
            rows * (in->few_stage_load * waves + ints);
 }
 
-/* Every core has one workgroup, which has the rows of the step in shared memory and walks over its share of the matrices. */
+/* Chooses the tile of a stage: every core has one workgroup, which stages the rows of the step and walks over its share of
+ * the matrices. */
 const char *
 dop_few_stage(const dop_site *s, dop_tile *tile)
 {
@@ -234,7 +235,7 @@ dop_few_stage(const dop_site *s, dop_tile *tile)
             while (loops * per < p.rows && dop_few_groups(s, per * loops) > s->t->cores)
                 loops++;
             const uint32_t steps = dop_div_up_u32(units, lanes);
-            /* Rows that do not fit are received once for every set. */
+            /* If rows do not fit in shared memory, they are received again for every set. */
             const uint64_t cost = (uint64_t)loops * (steps * cost_of_step(in, ints, n, lanes, columns) +
                                                      columns * n * in->few_stage_sum + in->few_stage_set) +
                                   (piece.n > 1 ? loops - 1 : 0) * (uint64_t)(units * unit * n / tile->wg);

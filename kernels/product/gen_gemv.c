@@ -13,16 +13,15 @@
 
 #include <string.h>
 
-/* The layout of the activation in shared memory: a vec4 at (step, quarter), so that neighbouring invocations, which take
- * neighbouring steps, read neighbouring words.  A software device has no banks, so there the order stays.  Long rows are
- * kept as halves. */
+/* Declares the activation in shared memory: a vec4 at (step, quarter), so that adjacent invocations, which process adjacent
+ * steps, read adjacent words. CPU devices have no banks and keep the original order. Long rows are stored as f16. */
 static void
 declare_stage(dop_gen *gen, uint32_t k_pad, uint32_t unit, bool half, dop_buf *decls)
 {
     uint32_t quarters = unit / 4, steps = k_pad / unit;
     dop_buf_printf(decls, "shared vec4 dop_x[%u];\n", k_pad / (half ? 8 : 4));
     if (half) {
-        /* Two quarters to a vec4: a step of 8 values is one load. */
+        /* Two quarters per vec4: a step of 8 values is one load. */
         dop_buf_printf(decls,
                        "#define DOP_X_AT(i) ((i) %% %uu / 2u * %uu + (i) / %uu)\n"
                        "#define DOP_X_GET(v, q) dop_x_half(dop_x[(q) / 2u * %uu + (v)], q)\n"
@@ -46,9 +45,9 @@ declare_stage(dop_gen *gen, uint32_t k_pad, uint32_t unit, bool half, dop_buf *d
                         "#define DOP_X_PUT1(i, x) dop_x[DOP_X_AT((i) >> 2)][(i) & 3u] = x\n");
 }
 
-/* A gemv has one row; experts may have several, each a workgroup's own. */
+/* Fills *p. A GEMV has one row; experts may have several rows, each with its own workgroups. */
 static dop_status
-parts_of(const dop_gen *gen, dop_parts *p)
+find_gemv_parts(const dop_gen *gen, dop_parts *p)
 {
     dop_status st = dop_gen_parts(gen, p);
     p->t = gen->e.r->tpl == DOP_TPL_expert_tiles && gen->e.g->max_t > 1 ? "dop_t" : "0u";
@@ -56,7 +55,7 @@ parts_of(const dop_gen *gen, dop_parts *p)
 }
 
 static dop_rowprog
-program_of(const dop_parts *p)
+gemv_row_program(const dop_parts *p)
 {
     return (dop_rowprog){.nodes = p->prog,
                          .n_nodes = p->n_prog,
@@ -88,8 +87,8 @@ dop_stage_beside(dop_gen *gen, const dop_parts *p, uint32_t first, dop_nest *n)
     return loop;
 }
 
-/* Code for an activation that is not staged: x[q], four values of unit v, is computed from memory, and the statistics are summed
- * on the way. */
+/* Emits code for an activation that is not staged: computes x[q], four values of unit v, from memory, and accumulates the
+ * statistics. */
 static void
 compute_values(dop_gen *gen, const dop_parts *p, dop_nest *n)
 {
@@ -126,9 +125,10 @@ compute_values(dop_gen *gen, const dop_parts *p, dop_nest *n)
         dop_nest_end(n);
 }
 
-/* Code that puts the activations of one step into registers x[], from shared memory, or from memory where they are not staged. */
+/* Emits code that puts the activations of one step into registers x[], from shared memory, or from global memory if they are
+ * not staged. */
 static void
-get_row(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t rows)
+get_gemv_row(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t rows)
 {
     dop_emit *e = &gen->e;
     if (p->ints) {
@@ -157,10 +157,10 @@ get_row(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t rows)
     dop_nest_end(n);
 }
 
-/* The staging of the activation in shared memory. */
+/* Staging of the activation in shared memory. */
 typedef struct staging {
-    uint32_t unit, k_pad; /* values of the largest unit of all parts; values of a row, padded to whole units */
-    bool half;            /* the row is staged as halves */
+    uint32_t unit, k_pad; /* largest unit of all parts, in values; length of a row, padded to whole units */
+    bool half;            /* the row is staged as f16 */
 } staging;
 
 static bool
@@ -172,19 +172,18 @@ are_wide(const dop_emit *e, const dop_parts *p)
     return wide;
 }
 
-/* Sets p->staged where the row lies in shared memory, and the unit of every part. */
+/* Decides how the activation is staged; sets p->staged if the row is in shared memory. */
 static staging
 plan_staging(const dop_gen *gen, dop_parts *p)
 {
     const dop_emit *e = &gen->e;
     const dop_tile *tile = &gen->choice->tile;
-    staging x = {.unit = p->unit}; /* one activation in shared memory serves all parts */
+    staging x = {.unit = p->unit}; /* one staged activation serves all parts */
     uint32_t per_wg = tile->wg / tile->lanes * tile->rows;
     x.k_pad = (p->k + x.unit - 1) / x.unit * x.unit;
     uint32_t capacity = e->target->shared_bytes / 4 * 3, all = x.k_pad * dop_product_summed(p) + p->k2;
-    /* On GPUs the row is staged when it costs something to compute, when a lane reads much of it at once, which would
-     * conflict, or when many rows share it; otherwise a plain f32 row is read where it lies.  A mailbox is polled only
-     * once. */
+    /* On GPUs the row is staged if computing it is costly, if a lane reads many values at once (bank conflicts), or if many
+     * rows share it. Otherwise a plain f32 row is read from global memory. Mailboxes must be polled only once. */
     bool worth = x.unit > 8 || p->n_prog > 0 || per_wg >= 16 || e->routes;
     if (gen->descriptor->ints)
         p->staged = true;
@@ -195,15 +194,15 @@ plan_staging(const dop_gen *gen, dop_parts *p)
     return x;
 }
 
-/* The function that puts the row into shared memory: a row program into dop_x, or into its 8-bit form.  Statistics become the
- * globals dop_stat<i>. */
+/* Emits the function that stages the row: a row program that writes dop_x, or its int8 form. Statistics become the globals
+ * dop_stat<i>. */
 static dop_status
 stage_activation(dop_gen *gen, const dop_parts *p, const staging *s, dop_nest *n, dop_product *x)
 {
     dop_emit *e = &gen->e;
     dop_status st = DOP_OK;
     bool ints = gen->descriptor->ints, direct = false, each = false;
-    dop_rowprog prog = program_of(p);
+    dop_rowprog prog = gemv_row_program(p);
     dop_buf decls = {0}, stats = {0};
     prog.padded = s->k_pad;
     if (p->experts)
@@ -249,8 +248,8 @@ stage_activation(dop_gen *gen, const dop_parts *p, const staging *s, dop_nest *n
     return st;
 }
 
-/* The per-head product behind the products (dop_tail_facts).  In a dispatch, each workgroup that made values of a head checks
- * afterwards whether it completed the head.  A stage instead has extra workgroups for the heads, from number `first` on, which
+/* Emits the per-head product after the products (dop_tail_facts). In a dispatch, each workgroup that made values of a head
+ * checks whether it completed the head. A stage instead has extra workgroups for the heads, from number `first` on, which
  * receive the values through mailboxes. */
 static void
 emit_tail(dop_gen *gen, uint32_t first, uint32_t per_wg, dop_buf *decls, dop_buf *before)
@@ -273,8 +272,8 @@ emit_tail(dop_gen *gen, uint32_t first, uint32_t per_wg, dop_buf *decls, dop_buf
     }
 }
 
-/* The tile of parts of floats in a region that also has integer products: enough cooperative lanes to take a row in one step,
- * because rows of floats are few there. */
+/* Returns the tile of float parts in a region with integer products: enough cooperative lanes to process a row in one step,
+ * because such regions have few float rows. */
 static dop_selection
 choose_floats(const dop_gen *gen, const dop_parts *p)
 {
@@ -286,7 +285,7 @@ choose_floats(const dop_gen *gen, const dop_parts *p)
     return c;
 }
 
-/* Redefines the macros of cooperative lanes for parts of floats, whose functions follow those of integer products. */
+/* Redefines the macros of cooperative lanes for float parts, whose functions come after those of integer products. */
 static void
 emit_floats_team(dop_gen *gen, dop_nest *n)
 {
@@ -296,9 +295,9 @@ emit_floats_team(dop_gen *gen, dop_nest *n)
     dop_product_team(gen, n);
 }
 
-/* The call of part i, which `n_wg` workgroups of each slot make, from workgroup `first` on. */
+/* Returns the call of part i, which `n_wg` workgroups per slot compute, from workgroup `first` on. */
 static const char *
-call_of(dop_gen *gen, const dop_parts *p, uint32_t i, uint32_t first, uint32_t n_wg, bool tails)
+gemv_part_call(dop_gen *gen, const dop_parts *p, uint32_t i, uint32_t first, uint32_t n_wg, bool tails)
 {
     dop_emit *e = &gen->e;
     const char *call = dop_emit_str(e, "dop_part%u(wg - %uu);", i, first);
@@ -312,10 +311,10 @@ call_of(dop_gen *gen, const dop_parts *p, uint32_t i, uint32_t first, uint32_t n
     return tails ? dop_emit_str(e, "%s dop_tails(wg - %uu);", call, first) : call;
 }
 
-/* The placement of GEMV: groups of cooperative lanes share out the rows of weights, and the lanes of a group share out the
+/* Returns the placement of GEMV: groups of cooperative lanes divide the weight rows, and the lanes of a group divide the
  * depth. */
 static dop_nest_placement
-placement_of(const dop_gen *gen, const dop_parts *p, const staging *s)
+place_gemv(const dop_gen *gen, const dop_parts *p, const staging *s)
 {
     const dop_tile *tile = &gen->choice->tile;
     const uint32_t sg = tile->subgroup ? gen->e.target->subgroup : 1;
@@ -333,10 +332,10 @@ placement_of(const dop_gen *gen, const dop_parts *p, const staging *s)
     return pl;
 }
 
-/* Emits the functions of all parts, then their calls.  Where a region has both kinds, parts of floats come after parts of integer
- * products and have cooperative lanes of their own. */
+/* Emits the functions of all parts, then their calls. If a region has both kinds, float parts come after parts of integer products and
+ * have their own cooperative lanes. */
 static dop_status
-emit_parts(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x, const staging *s, dop_buf *calls)
+emit_gemv_parts(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x, const staging *s, dop_buf *calls)
 {
     dop_emit *e = &gen->e;
     const dop_selection *own = gen->choice, other = choose_floats(gen, p);
@@ -363,12 +362,12 @@ emit_parts(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x, 
             break;
         gen->choice = &other;
         emit_floats_team(gen, n);
-        n->placement = placement_of(gen, p, s);
+        n->placement = place_gemv(gen, p, s);
     }
     gen->choice = own;
     n->placement = placement;
     for (uint32_t i = 0; i < p->n && e->status == DOP_OK; i++) {
-        const char *call = call_of(gen, p, i, first[i], n_wg[i], i == handing && !e->routes);
+        const char *call = gemv_part_call(gen, p, i, first[i], n_wg[i], i == handing && !e->routes);
         first[i + 1] = first[i] + n_wg[i] * (p->sum ? 1 : p->slots);
         dop_gen_call(calls, call, i + 1 < p->n ? first[i + 1] : 0);
     }
@@ -384,12 +383,12 @@ dop_gemv_emit(dop_gen *gen)
     dop_parts p;
     dop_nest n;
     dop_buf decls = {0}, calls = {0}, before = {0};
-    dop_status st = parts_of(gen, &p);
+    dop_status st = find_gemv_parts(gen, &p);
     if (st != DOP_OK)
         return st;
     const staging s = plan_staging(gen, &p);
-    const dop_nest_placement pl = placement_of(gen, &p, &s);
-    dop_product x = {.put = "dop_prologue", .put_all = "", .get = get_row, .stats_beside = !p.staged};
+    const dop_nest_placement pl = place_gemv(gen, &p, &s);
+    dop_product x = {.put = "dop_prologue", .put_all = "", .get = get_gemv_row, .stats_beside = !p.staged};
     dop_nest_open(&n, dop_variant_of(gen->choice->variant)->name, &pl, e->g->arena, e->diag);
     dop_product_team(gen, &n);
     gen->halves = s.half;
@@ -400,14 +399,14 @@ dop_gemv_emit(dop_gen *gen)
                        dop_emit_n_tokens(e));
     for (uint32_t i = 0; i < p.n_stats; i++)
         dop_buf_printf(&decls, "float dop_stat%u;\n", i);
-    if (p.n_activations > 1) /* number of the activation that the workgroup's part reads */
+    if (p.n_activations > 1) /* index of the activation that the workgroup's part reads */
         dop_buf_puts(&decls, "uint dop_act;\n");
     dop_nest_hole(&n, "experts, statistics", dop_gen_keep(gen, &decls));
     decls = (dop_buf){0};
     if (p.staged)
         st = stage_activation(gen, &p, &s, &n, &x);
     if (st == DOP_OK)
-        st = emit_parts(gen, &p, &n, &x, &s, &calls);
+        st = emit_gemv_parts(gen, &p, &n, &x, &s, &calls);
     emit_tail(gen, gen->grid[0], tile->wg / tile->lanes * tile->rows, &decls, &before);
     dop_nest_hole(&n, "product of heads", dop_gen_keep(gen, &decls));
     gen->grid[1] = strcmp(p.t, "0u") == 0 ? 1 : e->g->max_t;
@@ -421,11 +420,12 @@ dop_gemv_shared(dop_gen *gen)
 {
     const dop_tile *tile = &gen->choice->tile;
     dop_parts p;
-    if (parts_of(gen, &p) != DOP_OK)
-        return 0; /* generation says why */
+    if (find_gemv_parts(gen, &p) != DOP_OK)
+        return 0; /* the error is reported at generation */
     staging x = plan_staging(gen, &p);
-    dop_rowprog prog = program_of(&p);
-    uint32_t bytes = 4 * (tile->subgroup ? tile->wg / gen->e.target->subgroup : tile->wg); /* sums of a team */
+    dop_rowprog prog = gemv_row_program(&p);
+    uint32_t bytes =
+        4 * (tile->subgroup ? tile->wg / gen->e.target->subgroup : tile->wg); /* reduction over groups of lanes */
     const uint32_t all = x.k_pad * dop_product_summed(&p) + p.k2;
     bytes += (p.experts ? dop_expert_bytes(gen) : 0) + dop_tail_bytes(gen, 1);
     if (gen->descriptor->ints)

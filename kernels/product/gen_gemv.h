@@ -5,11 +5,11 @@
 #include "kernels/gen/gen.h"
 #include "kernels/nest/nest.h"
 
-/* What a descriptor's emit and shared do; the descriptors are in gemv_variants.c. */
+/* Functions for `emit` and `shared` of descriptors, which are in gemv_variants.c. */
 dop_status dop_gemv_emit(dop_gen *gen);
 uint32_t dop_gemv_shared(dop_gen *gen);
-/* Stages the row of the product beside (dop_product_facts.beside) in shared memory, behind the `first` values of other products, in
- * the loop that it returns. */
+/* Stages the activation row of the second product (dop_product_facts.beside) in shared memory, after the `first` values of
+ * other products. Returns the loop that does it. */
 struct dop_stmt *dop_stage_beside(dop_gen *gen, const dop_parts *p, uint32_t first, struct dop_nest *n);
 
 #endif

@@ -1,5 +1,5 @@
-/* Matmul regions of several tokens as a nest: tiles through shared memory.  A workgroup makes BM rows of the step by BN rows of each of a
- * part's matrices; activations and decoded weights are staged. */
+/* Tiled products of several tokens (GEMM) as a nest, staged through shared memory. A workgroup computes BM rows of the step
+ * by BN rows of each of a part's matrices; activations and decoded weights are staged. */
 #include "kernels/gen/gen_waits.h"
 #include "kernels/gen/legal.h"
 #include "kernels/gen/products.h"
@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-/* x of one (token t, column c .. c+3), and its squares for the row statistic. */
+/* Emits the load of x for one (token t, column c .. c+3), and accumulates its squares for the row statistics. */
 static void
 load_tile(dop_gen *gen, const dop_parts *p, const char *k, dop_buf *load)
 {
@@ -40,15 +40,15 @@ load_tile(dop_gen *gen, const dop_parts *p, const char *k, dop_buf *load)
     dop_buf_printf(load, "%s    }\n", in);
 }
 
-/* Depth of a product as GLSL: values of a row of the activation and of the matrix, and the `aux` of its storage type.
- * They are numbers of the dispatch where the region is one product of stored values: a layer has several of those, which then
- * share a kernel, and these loops are as fast with a limit from the push constants (those of matrix units are not).  Elsewhere
+/* GLSL expressions of a product's depth: row lengths of the activation and of the matrix, and `aux` of its storage type. If
+ * the region is one product of stored values, they are numbers of the dispatch: a layer has several such products, which then
+ * share a kernel. These loops are as fast with a limit from push constants (unlike those of matrix units). In other regions
  * they are constants. */
 typedef struct depth {
-    const char *k, **stride, **aux; /* [n_mats] of the part */
+    const char *k, **stride, **aux; /* stride, aux: [n_mats], one per matrix of the part */
 } depth;
 
-/* The number as a power of two times the rest, so that the compiler sees which low bits of an index are 0. */
+/* Returns the number as a product with a power of two, so that the compiler can infer which low bits of an index are 0. */
 static const char *
 even_number(dop_emit *e, uint32_t value)
 {
@@ -88,12 +88,12 @@ depth_of(dop_gen *gen, const dop_parts *p, const dop_segment *part)
     return d;
 }
 
-/* The shared memory of a tile: activations, weights, and for each statistic its parts. */
+/* Shared memory bits of a tile: activations, weights, and partial sums of statistics. */
 typedef struct tile_memory {
     uint32_t a, b, stats;
 } tile_memory;
 
-/* Stages a tile of the activation, whose statistics are summed while it passes by. */
+/* Emits code that stages a tile of the activation, and accumulates its statistics. */
 static void
 stage_rows(dop_gen *gen, const dop_parts *p, const depth *deep, dop_nest *n, uint32_t memory)
 {
@@ -114,7 +114,7 @@ stage_rows(dop_gen *gen, const dop_parts *p, const depth *deep, dop_nest *n, uin
     dop_nest_ends(n, 2);
 }
 
-/* Stages a tile of each matrix, decoded. */
+/* Emits code that stages a decoded tile of each matrix. */
 static void
 stage_weights(dop_gen *gen, const dop_segment *part, const depth *deep, dop_nest *n, uint32_t memory)
 {
@@ -136,9 +136,9 @@ stage_weights(dop_gen *gen, const dop_segment *part, const depth *deep, dop_nest
     }
 }
 
-/* The products of a tile, from registers: TM rows by TN columns of every matrix for each invocation. */
+/* Emits code that multiplies a tile with register blocking: TM rows by TN columns of every matrix per invocation. */
 static void
-multiply(dop_nest *n, uint32_t mats, const tile_memory *memory)
+multiply_tile(dop_nest *n, uint32_t mats, const tile_memory *memory)
 {
     const char *all = dop_nest_text(n, "%uu", mats);
     dop_nest_for(n, "k", "0u", "BK", NULL);
@@ -158,7 +158,7 @@ multiply(dop_nest *n, uint32_t mats, const tile_memory *memory)
     dop_nest_ends(n, 4);
 }
 
-/* Statistic i: its own sums of an invocation, which meet in shared memory behind the products. */
+/* Functions for statistic i: partial sums per invocation, reduced through shared memory after the products. */
 static void
 begin_stat(dop_nest *n, uint32_t i, uint32_t passes)
 {
@@ -189,9 +189,9 @@ take_stat(const dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t i, uint3
     dop_nest_set(n, rs, "inversesqrt(%s / %u.0 + %.9g)", rs, p->k, dop_node_f(gen->e.g, p->stats[i], DOP_A_eps));
 }
 
-/* The epilogue of the sum of row t and column c, in expressions of the region. */
+/* Returns the epilogue of the sum of row t and column c. */
 static const char *
-end_of(dop_gen *gen, const dop_parts *p, const dop_segment *part, const dop_blocks *b, const char *pair)
+matmul_epilogue(dop_gen *gen, const dop_parts *p, const dop_segment *part, const dop_blocks *b, const char *pair)
 {
     dop_emit *e = &gen->e;
     const uint32_t n_binds = e->n_binds;
@@ -210,9 +210,9 @@ end_of(dop_gen *gen, const dop_parts *p, const dop_segment *part, const dop_bloc
     return dop_gen_keep(gen, &end);
 }
 
-/* A part: a workgroup makes BM rows of the step by BN rows of each of the part's matrices. */
+/* Emits a part: a workgroup computes BM rows of the step by BN rows of each of the part's matrices. */
 static void
-emit_part(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t index, const tile_memory *memory)
+emit_matmul_part(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t index, const tile_memory *memory)
 {
     dop_emit *e = &gen->e;
     const dop_segment *part = &p->part[index];
@@ -235,12 +235,12 @@ emit_part(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t index, const t
     dop_nest_for(n, "k0", "0u", deep.k, "BK");
     stage_rows(gen, p, &deep, n, memory->a);
     stage_weights(gen, part, &deep, n, memory->b);
-    multiply(n, part->n_mats, memory);
+    multiply_tile(n, part->n_mats, memory);
     dop_nest_end(n);
     for (uint32_t i = 0; i < p->n_stats; i++)
         share_stat(n, i, passes, memory->stats);
     const dop_blocks b = dop_blocks_of(e->g, e->r);
-    const char *pair = "dop_pair[ty * TM + i]", *end = end_of(gen, p, part, &b, pair);
+    const char *pair = "dop_pair[ty * TM + i]", *end = matmul_epilogue(gen, p, part, &b, pair);
     dop_nest_for(n, "i", "0u", "TM", NULL);
     for (uint32_t i = 0; i < p->n_stats; i++)
         take_stat(gen, p, n, i, memory->stats);
@@ -253,7 +253,7 @@ emit_part(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t index, const t
 }
 
 static dop_nest_placement
-placement_of(const dop_gen *gen, const dop_parts *p)
+place_matmul(const dop_gen *gen, const dop_parts *p)
 {
     const dop_tile *tile = &gen->choice->tile;
     dop_nest_placement pl = {.subgroup = 1, .sum = DOP_MEET_none};
@@ -269,7 +269,7 @@ placement_of(const dop_gen *gen, const dop_parts *p)
 }
 
 static dop_status
-emit(dop_gen *gen)
+emit_matmul(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_tile *tile = &gen->choice->tile;
@@ -281,7 +281,7 @@ emit(dop_gen *gen)
         return st;
     const char *tokens = dop_emit_n_tokens(e);
     gen->grid[1] = dop_tiles_begin(gen, "gl_WorkGroupID.y", tokens, &decls, &begin);
-    const dop_nest_placement pl = placement_of(gen, &p);
+    const dop_nest_placement pl = place_matmul(gen, &p);
     dop_nest_open(&n, dop_variant_of(gen->choice->variant)->name, &pl, e->g->arena, e->diag);
     const dop_number sizes[] = {
         {"BM", tile->bm}, {"BN", tile->bn}, {"BK", tile->bk}, {"TM", tile->tm}, {"TN", tile->tn}};
@@ -300,7 +300,7 @@ emit(dop_gen *gen)
     dop_waits_order(gen, &p, order);
     for (uint32_t k = 0; e->status == DOP_OK && k < p.n; k++) {
         const uint32_t i = order[k];
-        emit_part(gen, &p, &n, i, &memory);
+        emit_matmul_part(gen, &p, &n, i, &memory);
         const char *call = dop_waits_call(gen, i, dop_emit_str(e, "dop_part%u(wg - %uu, t0);", i, first));
         first += dop_div_up_u32(p.part[i].rows, tile->bn);
         makers = dop_region_part_is_awaited(e->r, i) ? first : makers;
@@ -312,7 +312,7 @@ emit(dop_gen *gen)
 }
 
 static uint32_t
-shared_bytes(dop_gen *gen)
+matmul_shared_bytes(dop_gen *gen)
 {
     const dop_tile *tile = &gen->choice->tile;
     const dop_product_facts *a = &gen->e.r->info->product;
@@ -320,7 +320,7 @@ shared_bytes(dop_gen *gen)
            dop_blocks_bytes(gen, tile->bm);
 }
 
-/* rows: of the step, or of a block, which is whole tiles then */
+/* Chooses the tile for `rows` rows of the step, or of a block, which is then a multiple of tiles. */
 static void
 tile_of_rows(const dop_site *s, uint32_t rows, dop_tile *tile)
 {
@@ -330,7 +330,7 @@ tile_of_rows(const dop_site *s, uint32_t rows, dop_tile *tile)
     tile->bm = rows >= 64 ? 64 : rows >= 32 ? 32 : rows >= 16 ? 16 : 8;
     tile->bn = t->schedule.tile_rows;
     tile->bk = 32;
-    /* Activations, two weight tiles (gate and up) or more, and a quarter more for statistics and sums. */
+    /* Activations, at least two weight tiles (gate and up), and a quarter more for statistics and sums. */
     while ((tile->bm + mats * tile->bn + mats + 1) * tile->bk * 4 > t->shared_bytes / 5 * 4 &&
            (tile->bn > 32 || tile->bm > 8 || tile->bk > 8)) {
         if (tile->bn > 32)
@@ -354,20 +354,21 @@ tile_of_rows(const dop_site *s, uint32_t rows, dop_tile *tile)
 }
 
 static void
-choose_tile(const dop_site *s, dop_tile *tile)
+choose_matmul_tile(const dop_site *s, dop_tile *tile)
 {
     tile_of_rows(s, s->g->max_t, tile);
 }
 
 static void
-choose_tile_at(const dop_site *s, dop_tile *tile)
+choose_matmul_tile_at(const dop_site *s, dop_tile *tile)
 {
     tile_of_rows(s, dop_blocks_of(s->g, s->r).span, tile);
 }
 
-/* Each invocation has tm by tn sums of every matrix, and loads go by fours of the depth.  Tiles divide a block of rows of one expert. */
+/* Checks the tile: each invocation has tm by tn sums of every matrix, and loads are vec4s of the depth. Tiles divide a block
+ * of rows of one expert. */
 static void
-legal(dop_check *c)
+legal_matmul(dop_check *c)
 {
     const dop_tile *t = c->tile;
     const uint32_t mats = c->s->r->info->product.most_mats;
@@ -383,9 +384,9 @@ legal(dop_check *c)
         dop_check_divides(c, DOP_TILE_NO_bm, b.span, "rows of a block");
 }
 
-#define TILED                                                                                       \
-    .shared = shared_bytes, .emit = emit, .trips = dop_trips_tiles, .legal = legal, .any_wg = true, \
-    .fields = DOP_FIELD(bm) | DOP_FIELD(bn) | DOP_FIELD(bk) | DOP_FIELD(tm) | DOP_FIELD(tn)
+#define TILED                                                                                            \
+    .shared = matmul_shared_bytes, .emit = emit_matmul, .trips = dop_trips_tiles, .legal = legal_matmul, \
+    .any_wg = true, .fields = DOP_FIELD(bm) | DOP_FIELD(bn) | DOP_FIELD(bk) | DOP_FIELD(tm) | DOP_FIELD(tn)
 
-const dop_descriptor dop_descriptor_matmul_tiled = {TILED, .fits = dop_products_refuse, .tile = choose_tile};
-const dop_descriptor dop_descriptor_expert_tiled = {TILED, .fits = dop_blocks_refuse, .tile = choose_tile_at};
+const dop_descriptor dop_descriptor_matmul_tiled = {TILED, .fits = dop_products_refuse, .tile = choose_matmul_tile};
+const dop_descriptor dop_descriptor_expert_tiled = {TILED, .fits = dop_blocks_refuse, .tile = choose_matmul_tile_at};

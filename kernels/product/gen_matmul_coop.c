@@ -1,5 +1,5 @@
-/* Products of several tokens (GEMM) on matrix units as a nest, of which this file has the placements that stage both factors;
- * matmul_coop.glsl is its library. */
+/* Products of several tokens (GEMM) on matrix units as a nest: the placements that stage both factors. matmul_coop.glsl is
+ * its library. */
 #include "kernels/gen/gen_waits.h"
 #include "kernels/gen/products.h"
 #include "kernels/gen/templates.h"
@@ -8,10 +8,10 @@
 
 #include "kernels/emit/weight_types.h"
 
-/* Do loads test for rows past the last token?  Tiles clamp them, and whatever else stored rows past the last token hold only reaches
- * sums that are not stored.  So subgroups that load by themselves need not wait for the number of tokens, unless the buffer ends
- * before the tile does, or the row is computed from ids that may name any address.  DOP_COOP_few was faster with the test when
- * measured. */
+/* True if loads test for rows past the last token. Tiles clamp such rows, and stale rows past the last token only reach sums
+ * that are not stored. So subgroups that load by themselves need not wait for the number of tokens. Exceptions: the buffer
+ * ends before the tile does, or the row is computed from ids, which may give any address. DOP_COOP_few measured faster with
+ * the test. */
 static bool
 tests_rows(const dop_coop *o)
 {
@@ -22,8 +22,8 @@ tests_rows(const dop_coop *o)
            (o->form->kind == DOP_COOP_own && (!whole || dop_coop_stored(g, o->gen->e.r).type == DOP_TYPE_COUNT));
 }
 
-/* Fills dop_windows, where the windows of the tile's rows begin: found once, since registers would not hold it for all rows that an
- * invocation loads. */
+/* Emits code that fills dop_windows with the window positions of the tile's rows. They are computed once and kept in shared
+ * memory, because registers could not hold them for all rows that an invocation loads. */
 static void
 find_windows(dop_gen *gen, dop_buf *decls, dop_buf *begin)
 {
@@ -42,8 +42,8 @@ find_windows(dop_gen *gen, dop_buf *decls, dop_buf *begin)
     dop_buf_printf(begin, "    }\n    dop_window_rows = %s;\n    barrier();\n", from.rows);
 }
 
-/* Code that loads eight stored values of row t from column c on as `r`, and (returned) the expression that converts r to halves.  Of
- * windows t is the row's place in the tile. */
+/* Emits a load of eight stored values of row t from column c on as `r`, and returns the expression that converts r to f16.
+ * For windows, t is the row's index in the tile. */
 static const char *
 load_stored(dop_gen *gen, const dop_stored_rows *rows, dop_buf *load)
 {
@@ -69,8 +69,8 @@ load_stored(dop_gen *gen, const dop_stored_rows *rows, dop_buf *load)
     return halves ? "r.a" : "dop_pack8(uintBitsToFloat(r.a), uintBitsToFloat(r.b))";
 }
 
-/* Code that loads eight values of an activation as `r`, and (returned) the expression that converts r to halves.  A stored row is
- * loaded as it is and converted when it goes to shared memory; a computed one becomes halves at once. */
+/* Emits a load of eight values of an activation as `r`, and returns the expression that converts r to f16. Stored rows are
+ * loaded unchanged and converted when they are written to shared memory; computed ones become f16 at once. */
 static const char *
 load_activation(dop_gen *gen, const dop_parts *p, dop_buf *load)
 {
@@ -92,21 +92,21 @@ load_activation(dop_gen *gen, const dop_parts *p, dop_buf *load)
     return "r.a";
 }
 
-/* The loop over the depth, but for register-direct tiles. */
+/* State of the loop over the depth, except for register-direct tiles. */
 typedef struct turn {
     const dop_coop *o;
     dop_nest *n;
-    uint32_t memory;    /* its bit; 0: slices, in which no subgroup waits for another one */
-    const char *take_a; /* converts loaded activations `r` to halves */
-    /* Pieces of activations and of weights that a team moves together, of own slices those of a fragment; how many of these an
-     * invocation moves; and the invocation's number, with the distance to its next piece. */
+    uint32_t memory;    /* memory bit; 0: slices, in which no subgroup waits for another one */
+    const char *take_a; /* converts loaded activations `r` to f16 */
+    /* Pieces of activations and of weights that the workgroup moves together (with slices: those of a fragment), the number
+     * of these per invocation, and expressions of the invocation's number and of the stride to its next piece. */
     uint32_t a, b, na, nb;
     const char *lane, *by;
-    const char *from;           /* the first column of a subgroup's part of the depth, with a plus */
-    struct dop_stmt **operands; /* where o->operands goes */
+    const char *from;           /* first column of a subgroup's part of the depth, followed by a plus */
+    struct dop_stmt **operands; /* target for the hole o->operands */
 } turn;
 
-/* The hole for operands of the end, behind the first loads of factors, which nothing should keep waiting. */
+/* Adds the hole for the epilogue's operands after the first loads of factors, which must not be delayed. */
 static void
 place_operands(const turn *u)
 {
@@ -115,7 +115,7 @@ place_operands(const turn *u)
         *u->operands = dop_nest_hole(u->n, "operands", "");
 }
 
-/* An unrolled loop over the pieces that an invocation moves, which have number i. */
+/* Begins an unrolled loop over the pieces i that an invocation moves. */
 static void
 each_piece(const turn *u, uint32_t pieces)
 {
@@ -123,9 +123,10 @@ each_piece(const turn *u, uint32_t pieces)
     dop_nest_let(u->n, "uint", "i", "%s + x * %s", u->lane, u->by);
 }
 
-/* The place of piece i of weights: matrix, row of it and column.  Returns the arguments of the functions of pieces. */
+/* Emits code that finds the position of weight piece i: matrix, row and column. Returns the arguments of the piece
+ * functions. */
 static const char *
-find_weights(const turn *u, const char *k)
+find_weight_piece(const turn *u, const char *k)
 {
     const dop_coop *o = u->o;
     const bool own = o->form->kind == DOP_COOP_own;
@@ -142,12 +143,12 @@ static void
 fetch_weights(const turn *u, const char *slot, const char *k)
 {
     each_piece(u, u->nb);
-    const char *place = find_weights(u, k);
+    const char *place = find_weight_piece(u, k);
     dop_nest_load(u->n, dop_nest_text(u->n, "rb[%sx]", slot), "dop_load_b%u(%s)", u->o->index, place);
     dop_nest_end(u->n);
 }
 
-/* first: the tile's row where the pieces begin, with a plus. */
+/* Emits code that loads activations; `first` is the tile's row where the pieces begin, followed by a plus. */
 static void
 fetch_activations(const turn *u, const char *slot, const char *first, const char *k)
 {
@@ -165,9 +166,9 @@ fetch_activations(const turn *u, const char *slot, const char *first, const char
     dop_nest_end(u->n);
 }
 
-/* Both; of few tokens weights first, which take longer. */
+/* Loads both factors; with few tokens weights first, which take longer. */
 static void
-fetch(const turn *u, const char *slot_a, const char *slot_b, const char *k)
+fetch_factors(const turn *u, const char *slot_a, const char *slot_b, const char *k)
 {
     const bool few = u->o->form->kind == DOP_COOP_few;
     if (few)
@@ -178,7 +179,7 @@ fetch(const turn *u, const char *slot_a, const char *slot_b, const char *k)
 }
 
 static void
-store_activations(const turn *u, const char *slot, const char *to)
+store_staged_activations(const turn *u, const char *slot, const char *to)
 {
     each_piece(u, u->na);
     dop_nest_let(u->n, "dop_raw8", "r", "ra[%sx]", slot);
@@ -194,7 +195,7 @@ store_weights(const turn *u, const char *slot, const char *to, const char *k)
 {
     const dop_coop *o = u->o;
     each_piece(u, u->nb);
-    const char *place = find_weights(u, k);
+    const char *place = find_weight_piece(u, k);
     dop_nest_let(u->n, "uint", "at", "%s(DOP_ROW_%u) * LD + (DOP_COLUMN_%u) * %uu", to, o->piece, o->piece,
                  o->piece / 8);
     if (u->memory)
@@ -212,12 +213,12 @@ load_fragment(const turn *u, const char *to, const char *at, const char *by_colu
 }
 
 static void
-multiply(const turn *u, const char *a, const char *b)
+multiply_fragments(const turn *u, const char *a, const char *b)
 {
     dop_nest_set(u->n, "acc[(m * FM + i) * FN + j]", "coopMatMulAddNV(%s, %s, acc[(m * FM + i) * FN + j])", a, b);
 }
 
-/* The products of a staged piece of the depth. */
+/* Emits code that multiplies a staged piece of the depth. */
 static void
 multiply_staged(const turn *u)
 {
@@ -235,19 +236,19 @@ multiply_staged(const turn *u)
     dop_nest_unrolled(n, "m", o->part->n_mats);
     dop_nest_unrolled(n, "j", o->fn);
     load_fragment(u, tile ? "b[j]" : "b[0]", "SIZE_A + (m * BN + wn * WN + j * MN) * LD + kk / 8u", "true");
-    if (tile) /* each fragment of tokens with all weights */
+    if (tile) /* each token fragment with all weights */
         dop_nest_end(n);
     dop_nest_unrolled(n, "i", o->fm);
     if (tile)
         dop_nest_unrolled(n, "j", o->fn);
-    multiply(u, "a[i]", tile ? "b[j]" : "b[0]");
+    multiply_fragments(u, "a[i]", tile ? "b[j]" : "b[0]");
     dop_nest_ends(n, 4);
 }
 
-/* Pieces of the depth are staged by the whole workgroup: one lies in shared memory while the next ones are loaded to registers, so that a
- * turn waits for one trip to memory. */
+/* Emits the loop for pieces that the whole workgroup stages. One is in shared memory while the next ones are loaded to
+ * registers, so that an iteration waits for one round trip to memory. */
 static void
-staged(turn *u)
+emit_staged_loop(turn *u)
 {
     const dop_coop *o = u->o;
     const uint32_t step = o->ahead * o->gen->choice->tile.bk;
@@ -262,7 +263,7 @@ staged(turn *u)
         dop_nest_unrolled(n, "p", o->ahead);
         dop_nest_if(n, "p * BK < %s", o->to);
     }
-    fetch(u, slot_a, slot_b, tile ? o->from : "p * BK");
+    fetch_factors(u, slot_a, slot_b, tile ? o->from : "p * BK");
     dop_nest_ends(n, tile ? 0 : 2);
     place_operands(u);
     dop_nest_for(n, tile ? "k0" : "base", o->from, o->to, dop_nest_text(n, "%uu", step));
@@ -271,21 +272,22 @@ staged(turn *u)
         dop_nest_let(n, "uint", "k0", "base + p * BK");
         dop_nest_if(n, "k0 < %s", o->to);
     }
-    store_activations(u, slot_a, "");
+    store_staged_activations(u, slot_a, "");
     store_weights(u, slot_b, "SIZE_A + ", "k0");
-    /* Tiles load the next piece when all have stored this one. */
+    /* Tiles load the next piece after all invocations have stored this one. */
     dop_nest_let(n, "bool", "more", "%s < %s", next, o->to)->reads = tile ? u->memory : 0;
     dop_nest_if(n, "more");
-    fetch(u, slot_a, slot_b, next);
+    fetch_factors(u, slot_a, slot_b, next);
     dop_nest_end(n);
     multiply_staged(u);
     dop_nest_ends(n, tile ? 1 : 3);
 }
 
-/* Fragments pass through the subgroup's own slice of shared memory: first those of activations, which then stay in registers, then
- * those of weights, a row of matrices at a time.  So no subgroup waits for another one before the end. */
+/* Emits the loop of DOP_COOP_own. Fragments pass through the subgroup's own slice of shared memory: first those of
+ * activations, which then stay in registers, then those of weights, one row of fragments at a time. So no subgroup waits for
+ * another one before the end. */
 static void
-by_subgroup(turn *u)
+emit_subgroup_loop(turn *u)
 {
     const dop_coop *o = u->o;
     const dop_tile *tile = &o->gen->choice->tile;
@@ -314,12 +316,12 @@ by_subgroup(turn *u)
     dop_nest_for(n, "base", "0u", dop_nest_text(n, "%uu", range), "DEEP");
     dop_nest_unrolled(n, "p", 1);
     dop_nest_let(n, "uint", "k0", "base + p * DEEP");
-    /* Of many tokens the last step loads what it has once more, which needs no branch around loads. */
+    /* With many tokens the last step loads its own values again, which avoids a branch around loads. */
     dop_nest_let(n, "uint", "next", each ? "min(k0 + DEEP, %uu - DEEP)" : "k0 + DEEP", range);
     dop_nest_if(n, DOP_COOP_WHERE "k0 < %uu", "true", range);
     dop_nest_array(n, "FRAG_A", "a", o->fm * steps);
     dop_nest_unrolled(n, "f", o->fm);
-    store_activations(u, slot_a, "slice + ");
+    store_staged_activations(u, slot_a, "slice + ");
     dop_nest_call(n, "DOP_SYNC", "");
     dop_nest_unrolled(n, "s", steps);
     load_fragment(u, dop_nest_text(n, "a[f * %uu + s]", steps), "slice + s * (MK / 8u)", "false");
@@ -341,20 +343,21 @@ by_subgroup(turn *u)
     dop_nest_array(n, "FRAG_B", "b", 1);
     load_fragment(u, "b[0]", "slice + s * (MK / 8u)", "true");
     dop_nest_unrolled(n, "i", o->fm);
-    multiply(u, dop_nest_text(n, "a[i * %uu + s]", steps), "b[0]");
+    multiply_fragments(u, dop_nest_text(n, "a[i * %uu + s]", steps), "b[0]");
     dop_nest_ends(n, 2);
     dop_nest_call(n, "subgroupBarrier", "");
     dop_nest_ends(n, 4);
 }
 
-/* What an invocation knows before the loop: rows of blocks from which it loads activations, and the rows of its pieces of weights. */
+/* Emits code that finds, before the loop, the rows of blocks from which an invocation loads activations, and the rows of its
+ * weight pieces. */
 static void
-find_rows(const turn *u)
+find_piece_rows(const turn *u)
 {
     const dop_coop *o = u->o;
     const dop_blocks b = dop_blocks_of(o->gen->e.g, o->gen->e.r);
     dop_nest *n = u->n;
-    if (b.n) { /* Rows without a pair use the activations of another one; they are not stored. */
+    if (b.n) { /* Rows without a pair use the activations of another pair; their results are not stored. */
         const char *pair = "min(dop_pair[i / (BK / 8u) % BM], dop_tokens * DOP_SLOTS - 1u)";
         dop_nest_array(n, "uint", "row_of", u->na);
         each_piece(u, u->na);
@@ -370,9 +373,9 @@ find_rows(const turn *u)
     }
 }
 
-/* The functions of a part: what loads pieces of its factors, and dop_partP, in which workgroups go through the depth. */
+/* Emits the functions of a part: those that load pieces of its factors, and dop_partP, which walks over the depth. */
 static void
-emit_part(dop_coop *o)
+emit_coop_part(dop_coop *o)
 {
     dop_gen *gen = o->gen;
     const dop_tile *tile = &gen->choice->tile;
@@ -417,14 +420,15 @@ emit_part(dop_coop *o)
         dop_coop_direct(o);
     } else {
         if (kind == DOP_COOP_tile)
-            find_rows(&u);
-        (kind == DOP_COOP_own ? by_subgroup : staged)(&u);
+            find_piece_rows(&u);
+        (kind == DOP_COOP_own ? emit_subgroup_loop : emit_staged_loop)(&u);
     }
     dop_coop_end(o);
     dop_nest_end(n);
 }
 
-/* The number of a subgroup's fragments in a row whose sums fit `bytes` of shared memory side by side: a divisor of the row. */
+/* Returns the number of a subgroup's adjacent fragments whose sums fit in `bytes` of shared memory: a divisor of its
+ * fragments per row. */
 static uint32_t
 stored_side_by_side(const dop_tile *tile, uint32_t n_mats, const dop_target *t, uint32_t bytes)
 {
@@ -434,8 +438,8 @@ stored_side_by_side(const dop_tile *tile, uint32_t n_mats, const dop_target *t, 
     return side;
 }
 
-/* The start of main() for split-K: the last columns of tiles have several workgroups, each with a share of the depth.  The counts
- * of columns and shares are numbers of the dispatch, so that chunks of different sizes have one kernel. */
+/* Emits the start of main() for split-K: the last columns of tiles have several workgroups, each with a share of the depth.
+ * The numbers of columns and shares are numbers of the dispatch, so that chunks of different sizes share one kernel. */
 static void
 begin_shares(dop_gen *gen, uint32_t k, uint32_t columns, dop_buf *decls, dop_buf *begin)
 {
@@ -467,7 +471,7 @@ begin_shares(dop_gen *gen, uint32_t k, uint32_t columns, dop_buf *decls, dop_buf
 }
 
 static dop_nest_placement
-placement_of(const dop_coop *o)
+place_coop(const dop_coop *o)
 {
     const dop_tile *tile = &o->gen->choice->tile;
     const dop_target *t = o->gen->e.target;
@@ -493,13 +497,13 @@ placement_of(const dop_coop *o)
     return pl;
 }
 
-/* What the nest names: its numbers, and the library with which it declares what lies in shared memory. */
+/* Opens the nest with its numbers, and the library that declares the shared memory. */
 static void
-open_nest(dop_coop *o, uint32_t bytes)
+open_coop_nest(dop_coop *o, uint32_t bytes)
 {
     const dop_tile *tile = &o->gen->choice->tile;
     const bool direct = o->form->kind == DOP_COOP_direct, own = o->form->kind == DOP_COOP_own;
-    const dop_nest_placement pl = placement_of(o);
+    const dop_nest_placement pl = place_coop(o);
     dop_nest_open(o->n, dop_variant_of(o->gen->choice->variant)->name, &pl, o->gen->e.g->arena, o->gen->e.diag);
     DOP_LIBRARY(o->gen, o->n, "matmul_coop.glsl", {"BM", tile->bm}, {"BN", tile->bn}, {"BK", tile->bk},
                 {"WM", tile->tm}, {"WN", tile->tn}, {"FJ", o->side}, {"WORDS", bytes / 16},
@@ -535,7 +539,7 @@ dop_coop_emit(dop_gen *gen, const dop_coop_form *form)
                   .fn = tile->tn / dop_matrix_n(e->target->matrix),
                   .deep = direct ? 2 : 1};
     o.side = direct ? o.fn : stored_side_by_side(tile, mats, e->target, bytes);
-    open_nest(&o, bytes);
+    open_coop_nest(&o, bytes);
     dop_stmt *declared = dop_nest_hole(&n, "declarations", NULL);
     uint32_t first = 0, makers = 0, *order = dop_arena_alloc(n.arena, p.n * sizeof *order);
     if (!order)
@@ -551,7 +555,7 @@ dop_coop_emit(dop_gen *gen, const dop_coop_form *form)
         part.n_parts = together;
         for (uint32_t k = 0; k < together; k++)
             part.rows += p.part[i + k].rows;
-        emit_part(&part);
+        emit_coop_part(&part);
         const char *call =
             dop_waits_call(gen, i, dop_emit_str(e, "dop_part%u(wg - %uu, %s);", i, first, all ? "0u" : "t0"));
         first += dop_div_up_u32(part.rows, tile->bn);
@@ -586,17 +590,17 @@ dop_coop_emit(dop_gen *gen, const dop_coop_form *form)
     return st == DOP_OK ? dop_gen_print_nest(gen, &n) : st;
 }
 
-/* Are the part's weights loaded in whole units?  Yes where the target lists the type (schedule.coop_units) and every invocation
+/* True if the part's weights are loaded in whole units: the target lists the type (schedule.coop_units), and every invocation
  * gets equally many units. */
 static bool
-in_units(const dop_gen *gen, const dop_segment *part)
+loads_coop_units(const dop_gen *gen, const dop_segment *part)
 {
     const dop_tile *tile = &gen->choice->tile;
     const uint32_t units = tile->bn * part->n_mats * tile->bk / 32;
     return units % tile->wg == 0 && dop_coop_listed_units(gen, part);
 }
 
-/* Register-direct weights: all of a part have one type, and quantized ones are loaded in units. */
+/* True if register-direct weights are loaded in units: they are quantized. All weights of a part have one type. */
 static bool
 direct_units(const dop_gen *gen, const dop_segment *part)
 {
@@ -604,13 +608,13 @@ direct_units(const dop_gen *gen, const dop_segment *part)
 }
 
 static dop_status
-emit(dop_gen *gen)
+emit_coop(dop_gen *gen)
 {
     const bool direct = gen->choice->tile.direct;
     gen->book = dop_coop_book_bytes(gen->e.g, gen->e.r, &gen->choice->tile);
     return dop_coop_emit(gen, &(dop_coop_form){.kind = direct ? DOP_COOP_direct : DOP_COOP_tile,
                                                .bytes = dop_coop_tile_bytes,
-                                               .in_units = direct ? direct_units : in_units});
+                                               .in_units = direct ? direct_units : loads_coop_units});
 }
 
 uint32_t
@@ -637,30 +641,30 @@ dop_coop_fits(const dop_site *s)
 }
 
 static dop_refusal
-fits_at(const dop_site *s)
+fits_coop_at(const dop_site *s)
 {
     dop_refusal no = dop_blocks_refuse(s);
     return no.why ? no : dop_coop_fits(s);
 }
 
 static const char *
-avoid_at(const dop_site *s)
+avoid_coop_at(const dop_site *s)
 {
     return dop_blocks_of(s->g, s->r).span < DOP_MATRIX_ROWS ? "fewer than 16 rows of an expert" : NULL;
 }
 
 static const char *
-avoid(const dop_site *s)
+avoid_coop(const dop_site *s)
 {
     return s->g->max_t < DOP_MATRIX_ROWS ? "fewer than 16 tokens" : NULL;
 }
 
-/* The KHR form tells the driver what a matrix is for, so that it need not transpose it in registers. */
-#define COOP                                                                                             \
-    .shared = dop_coop_shared, .emit = emit, .matrix_form = DOP_CAP_coop_khr, .settle = dop_coop_settle, \
+/* The KHR form contains the use of a matrix, so that the driver need not transpose it in registers. */
+#define COOP                                                                                                  \
+    .shared = dop_coop_shared, .emit = emit_coop, .matrix_form = DOP_CAP_coop_khr, .settle = dop_coop_settle, \
     .legal = dop_coop_legal, .fields = DOP_COOP_FIELDS
 
-const dop_descriptor dop_descriptor_matmul_coop = {COOP, .fits = dop_coop_fits, .avoid = avoid,
+const dop_descriptor dop_descriptor_matmul_coop = {COOP, .fits = dop_coop_fits, .avoid = avoid_coop,
                                                    .tile = dop_coop_choose_tile};
-const dop_descriptor dop_descriptor_expert_coop = {COOP, .fits = fits_at, .avoid = avoid_at,
+const dop_descriptor dop_descriptor_expert_coop = {COOP, .fits = fits_coop_at, .avoid = avoid_coop_at,
                                                    .tile = dop_coop_choose_tile_at};

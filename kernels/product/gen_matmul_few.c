@@ -5,10 +5,10 @@
 
 #include "kernels/emit/weight_types.h"
 
-/* Has the step more tokens than schedule.small_some, for which other shapes of tiles are listed?  And (many_tokens) more than
- * schedule.small_many? */
+/* True if the step has more tokens than schedule.small_some (many_tokens: small_many), for which other tile shapes are
+ * listed. */
 static bool
-some(const dop_graph *g, const dop_target *t)
+some_tokens(const dop_graph *g, const dop_target *t)
 {
     return g->max_t > t->schedule.small_some;
 }
@@ -19,20 +19,21 @@ many_tokens(const dop_graph *g, const dop_target *t)
     return g->max_t > t->schedule.small_many;
 }
 
-/* Is the kernel matmul_coop_own, in which each subgroup loads what it multiplies? */
+/* True if the kernel is matmul_coop_own, in which each subgroup loads its own factors. */
 static bool
-alone(const dop_gen *gen)
+is_own_kernel(const dop_gen *gen)
 {
     return gen->descriptor == &dop_descriptor_matmul_coop_own;
 }
 
-/* Are the part's weights loaded in whole units?  Yes for quantized weights, if every invocation has at least one unit to load. */
+/* True if the part's weights are loaded in whole units: quantized weights, if every invocation has at least one unit to
+ * load. */
 static bool
-in_units(const dop_gen *gen, const dop_segment *part)
+few_loads_units(const dop_gen *gen, const dop_segment *part)
 {
     const dop_graph *g = gen->e.g;
     const dop_tile *tile = &gen->choice->tile;
-    if (!alone(gen) && !many_tokens(g, gen->e.target) && tile->bn * part->n_mats * tile->bk / 32 < tile->wg)
+    if (!is_own_kernel(gen) && !many_tokens(g, gen->e.target) && tile->bn * part->n_mats * tile->bk / 32 < tile->wg)
         return false;
     for (uint32_t m = 0; m < part->n_mats; m++)
         if (dop_type_of(dop_product_type(g, part->mats[m]))->kind == DOP_KIND_QUANT)
@@ -41,16 +42,16 @@ in_units(const dop_gen *gen, const dop_segment *part)
 }
 
 static dop_status
-emit(dop_gen *gen)
+emit_coop_few(dop_gen *gen)
 {
-    return dop_coop_emit(gen,
-                         &(dop_coop_form){.kind = DOP_COOP_few, .bytes = dop_coop_tile_bytes, .in_units = in_units});
+    return dop_coop_emit(
+        gen, &(dop_coop_form){.kind = DOP_COOP_few, .bytes = dop_coop_tile_bytes, .in_units = few_loads_units});
 }
 
-/* The first shape of a list of schedule.small_tiles.  Lists begin with the widest shape: every workgroup loads a tile of
- * activations, so fewer, wider workgroups load less, as long as every multiprocessor has one. */
+/* Returns the first shape of a list of schedule.small_tiles. Lists begin with the widest shape: every workgroup loads a tile
+ * of activations, so fewer, wider workgroups load less, as long as every multiprocessor has one. */
 static const dop_few_shape *
-first_of(const dop_target *t, dop_few_list list)
+first_listed_shape(const dop_target *t, dop_few_list list)
 {
     const dop_few_shape *x = t->schedule.small_tiles;
     while (x->list != list)
@@ -58,8 +59,8 @@ first_of(const dop_target *t, dop_few_list list)
     return x;
 }
 
-/* Sets the tile from a shape, if the shape suits the products and the target is like those for which shapes are listed (subgroups
- * of 32, matrices of 16 x 16).  last: there is no other shape, so occupancy does not matter. */
+/* Sets the tile from a shape, if it suits the products and the target (subgroups of 32, fragments of 16 x 16). `last`: there
+ * is no alternative, so occupancy is not checked. */
 static bool
 few_tile(const dop_site *s, const dop_few_shape *x, bool last, dop_tile *tile)
 {
@@ -89,8 +90,8 @@ few_tile(const dop_site *s, const dop_few_shape *x, bool last, dop_tile *tile)
            dop_coop_fits_shared(s, tile, p.most);
 }
 
-/* The tile where no listed shape suits: so few rows of weights that every multiprocessor has a workgroup, the depth divided among
- * the subgroups of a workgroup, and many loads of weights in flight. */
+/* Chooses the tile if no listed shape suits. Tiles have so few weight rows that every multiprocessor has a workgroup. The
+ * subgroups of a workgroup divide the depth, and many loads of weights are in flight. */
 static void
 narrow_tile(const dop_site *s, dop_tile *tile)
 {
@@ -127,48 +128,49 @@ quantized(const dop_site *s)
     return dop_type_of(dop_products_of(s).type)->kind == DOP_KIND_QUANT;
 }
 
-/* Sets the tile from the first suitable shape among the first `most` of a list; any: the list's last shape always suits. */
+/* Sets the tile from the first suitable shape among the first `most` of a list. `any`: the list's last shape always suits. */
 static bool
 choose_from(const dop_site *s, dop_few_list list, uint32_t most, bool any, dop_tile *tile)
 {
-    const dop_few_shape *x = first_of(s->t, list), *end = s->t->schedule.small_tiles + s->t->schedule.n_small_tiles;
+    const dop_few_shape *x = first_listed_shape(s->t, list),
+                        *end = s->t->schedule.small_tiles + s->t->schedule.n_small_tiles;
     for (uint32_t i = 0; i < most && x < end && x->list == list; i++, x++)
         if (few_tile(s, x, any && (x + 1 == end || x[1].list != list), tile))
             return true;
     return false;
 }
 
-/* Are there enough rows of weights for wide tiles: a tile for that percentage of the multiprocessors? */
+/* True if there are enough weight rows for wide tiles: a tile for the given percentage of multiprocessors. */
 static bool
 enough_rows(const dop_site *s, uint32_t busy)
 {
-    return dop_products_of(s).rows / first_of(s->t, DOP_FEW_FLOATS)->rows * 100 >= s->t->cores * busy;
+    return dop_products_of(s).rows / first_listed_shape(s->t, DOP_FEW_FLOATS)->rows * 100 >= s->t->cores * busy;
 }
 
-/* A tile for more than 16 tokens where there are enough rows.  Up to 32 tokens: two workgroups of floats share a multiprocessor, and one
- * loads while the other one multiplies; blocks gain with one already.  More tokens: tiles of blocks are small, and need more rows;
- * one matrix, as that of logits, has the widest. */
+/* Chooses a tile for more than 16 tokens, if there are enough rows. Up to 32 tokens, two workgroups of float weights share a
+ * multiprocessor, so that one loads while the other multiplies; for quantized weights one is enough. With more tokens, tiles
+ * of quantized weights are small and need more rows. Single matrices, such as that of the logits, have the widest tile. */
 static bool
 wide_tile(const dop_site *s, dop_tile *tile)
 {
     const bool blocks = quantized(s);
     const dop_schedule_numbers *in = &s->t->schedule;
-    const dop_few_shape *one = first_of(s->t, DOP_FEW_ONE_WIDE);
+    const dop_few_shape *one = first_listed_shape(s->t, DOP_FEW_ONE_WIDE);
     const dop_products p = dop_products_of(s);
     if (!many_tokens(s->g, s->t)) {
-        const dop_few_shape *x = first_of(s->t, blocks ? DOP_FEW_BLOCKS_SOME : DOP_FEW_SOME_WIDE);
-        return some(s->g, s->t) &&
+        const dop_few_shape *x = first_listed_shape(s->t, blocks ? DOP_FEW_BLOCKS_SOME : DOP_FEW_SOME_WIDE);
+        return some_tokens(s->g, s->t) &&
                p.rows / x->rows * 100 >= s->t->cores * (blocks ? in->small_busy : in->small_busy_wide) &&
                few_tile(s, x, true, tile);
     }
     if (p.most == 1 && p.rows / one->rows * 100 >= s->t->cores * in->small_busy && few_tile(s, one, true, tile))
         return true;
     return enough_rows(s, blocks ? in->small_busy_blocks : in->small_busy_wide) &&
-           few_tile(s, first_of(s->t, blocks ? DOP_FEW_BLOCKS_WIDE : DOP_FEW_FLOATS_WIDE), true, tile);
+           few_tile(s, first_listed_shape(s->t, blocks ? DOP_FEW_BLOCKS_WIDE : DOP_FEW_FLOATS_WIDE), true, tile);
 }
 
 static void
-choose_tile(const dop_site *s, dop_tile *tile)
+choose_coop_few_tile(const dop_site *s, dop_tile *tile)
 {
     const bool many = many_tokens(s->g, s->t), deep = dop_products_of(s).k >= s->t->schedule.small_deep;
     bool done;
@@ -180,17 +182,17 @@ choose_tile(const dop_site *s, dop_tile *tile)
     else if (many)
         done = choose_from(s, DOP_FEW_FLOATS_MANY, UINT32_MAX, true, tile);
     else
-        done = some(s->g, s->t) ? choose_from(s, DOP_FEW_FLOATS_SOME, UINT32_MAX, false, tile)
-                                : choose_from(s, DOP_FEW_FLOATS, UINT32_MAX, false, tile);
+        done = some_tokens(s->g, s->t) ? choose_from(s, DOP_FEW_FLOATS_SOME, UINT32_MAX, false, tile)
+                                       : choose_from(s, DOP_FEW_FLOATS, UINT32_MAX, false, tile);
     if (!done)
         narrow_tile(s, tile);
 }
 
-/* Most tokens: all are in one tile, whose sums must fit a workgroup's registers. */
+/* Maximum number of tokens: one tile holds all, and its sums must fit in a workgroup's registers. */
 enum { MOST_FEW = 64 };
 
 static dop_refusal
-fits(const dop_site *s)
+fits_coop_few(const dop_site *s)
 {
     const dop_refusal no = dop_coop_fits(s);
     if (no.why)
@@ -198,7 +200,7 @@ fits(const dop_site *s)
     dop_tile tile = {.wg = 0};
     if (s->g->max_t > MOST_FEW)
         return (dop_refusal){"more than 64 tokens", NULL};
-    choose_tile(s, &tile);
+    choose_coop_few_tile(s, &tile);
     const uint32_t mats = dop_products_of(s).most;
     if (!dop_coop_fits_shared(s, &tile, mats))
         return (dop_refusal){"a tile does not fit shared memory", NULL};
@@ -208,17 +210,17 @@ fits(const dop_site *s)
 }
 
 static const char *
-avoid(const dop_site *s)
+avoid_coop_few(const dop_site *s)
 {
     dop_tile tile = {.wg = 0};
-    /* Where there are enough tiles, float weights do not justify one that holds all tokens of a subgroup. */
+    /* If there are enough tiles, float weights do not justify a tile whose subgroups hold all tokens. */
     return many_tokens(s->g, s->t) && !quantized(s) && enough_rows(s, s->t->schedule.small_busy_wide) &&
                    !wide_tile(s, &tile)
                ? "as many tiles as there are, by tokens and rows, take less time"
                : NULL;
 }
 
-/* One tile has all tokens, and `teams` teams of subgroups have a share of the depth each. */
+/* Checks that one tile has all tokens, and that the depth is divided among `teams` groups of subgroups. */
 static bool
 check_tokens(dop_check *c, uint32_t teams, uint32_t ahead)
 {
@@ -232,7 +234,7 @@ check_tokens(dop_check *c, uint32_t teams, uint32_t ahead)
 }
 
 static void
-legal(dop_check *c)
+legal_coop_few(dop_check *c)
 {
     if (dop_check_range(c, DOP_TILE_NO_unroll, 1, DOP_MOST_PIECES))
         check_tokens(c, c->tile->ds, c->tile->unroll);
@@ -240,18 +242,18 @@ legal(dop_check *c)
 
 const dop_descriptor dop_descriptor_matmul_coop_few = {
     .fields = DOP_COOP_FIELDS | DOP_FIELD(ds) | DOP_FIELD(unroll),
-    .legal = legal,
-    .fits = fits,
-    .avoid = avoid,
-    .tile = choose_tile,
+    .legal = legal_coop_few,
+    .fits = fits_coop_few,
+    .avoid = avoid_coop_few,
+    .tile = choose_coop_few_tile,
     .shared = dop_coop_shared,
-    .emit = emit,
+    .emit = emit_coop_few,
     .matrix_form = DOP_CAP_coop_khr,
 };
 
-/* --- matmul_coop_own: subgroups that load what they multiply themselves --------------------------------------------------- */
+/* --- matmul_coop_own: subgroups that load their own factors ------------------------------------------------------------ */
 
-/* Values of depth of a subgroup's step: two units of 32. */
+/* Depth in values of a subgroup's iteration: two units of 32. */
 enum { DEEP = 64 };
 
 static uint32_t
@@ -265,7 +267,7 @@ own_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t)
 static dop_status
 emit_own(dop_gen *gen)
 {
-    return dop_coop_emit(gen, &(dop_coop_form){.kind = DOP_COOP_own, .bytes = own_bytes, .in_units = in_units});
+    return dop_coop_emit(gen, &(dop_coop_form){.kind = DOP_COOP_own, .bytes = own_bytes, .in_units = few_loads_units});
 }
 
 static uint32_t
@@ -274,9 +276,9 @@ own_shared(dop_gen *gen)
     return own_bytes(&gen->choice->tile, gen->e.r->info->product.most_mats, gen->e.target);
 }
 
-/* The tile: 32 rows of weights where that gives most multiprocessors a workgroup, else 16.  The subgroups that share the depth are
- * twice schedule.small_own_depth for few tokens, halved beyond schedule.small_some tokens, and halved again where there are
- * workgroups enough for two on a multiprocessor, so that two fit its registers; for many tokens they are
+/* Chooses the tile: 32 weight rows if most multiprocessors then have a workgroup, otherwise 16. The number of subgroups that
+ * divide the depth is twice schedule.small_own_depth for few tokens. It is halved beyond schedule.small_some tokens, and
+ * again if there are two workgroups per multiprocessor, so that both fit in its registers. For many tokens it is
  * schedule.small_own_depth. */
 static void
 own_tile(const dop_site *s, dop_tile *tile)
@@ -288,7 +290,7 @@ own_tile(const dop_site *s, dop_tile *tile)
     tile->bn = tile->tn = rows / p.most > n ? rows / p.most : n;
     const bool two = tiles * 100 >= s->t->cores * s->t->schedule.small_busy_own;
     const uint32_t depth = s->t->schedule.small_own_depth;
-    tile->ds = many_tokens(s->g, s->t) ? depth : depth * 2 / ((some(s->g, s->t) ? 2u : 1u) * (two ? 2u : 1u));
+    tile->ds = many_tokens(s->g, s->t) ? depth : depth * 2 / ((some_tokens(s->g, s->t) ? 2u : 1u) * (two ? 2u : 1u));
     tile->bk = DEEP * tile->ds;
     tile->wg = tile->ds * s->t->subgroup;
     tile->unroll = 1;
@@ -313,7 +315,8 @@ own_avoid(const dop_site *s)
     const dop_products p = dop_products_of(s);
     if (p.most > 1 || enough_rows(s, s->t->schedule.small_busy_wide))
         return "there are enough rows of weights for wide tiles";
-    /* Measured gains for floats end where multiprocessors have two workgroups, or few have one and the depth is not long. */
+    /* For float weights, no gain was measured if multiprocessors have two workgroups, or if few have one and the depth is
+     * short. */
     const uint32_t tiles = p.rows / (2 * dop_matrix_n(s->t->matrix));
     const bool many = tiles > s->t->cores,
                few = tiles * 100 < s->t->cores * s->t->schedule.small_busy && p.k < 2 * p.rows,
@@ -323,7 +326,8 @@ own_avoid(const dop_site *s)
     return NULL;
 }
 
-/* A subgroup has all of the tile, and so much of the depth at a time as its slice of shared memory holds. */
+/* Checks the tile: a subgroup processes all of it, and as much of the depth at a time as fits in its slice of shared
+ * memory. */
 static void
 own_legal(dop_check *c)
 {

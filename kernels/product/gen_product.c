@@ -1,5 +1,5 @@
-/* The nest of products by cooperative lanes: y[t][n] = sum over k of x[t][k] * w[n][k].  The lanes of a group share out k, groups
- * and workgroups share out n, and every lane has all t.  The placement says how many of each. */
+/* Nest of products by cooperative lanes: y[t][n] = sum over k of x[t][k] * w[n][k]. The lanes of a group divide k, groups and
+ * workgroups divide n, and every lane processes all t. The placement has the extents. */
 #include "kernels/gen/int8.h"
 #include "kernels/gen/templates.h"
 #include "kernels/product/gen_expert.h"
@@ -8,20 +8,20 @@
 
 #include "kernels/emit/weight_types.h"
 
-/* A part at hand: sibling products, whose results one epilogue combines. */
+/* State for one part: sibling products whose results one epilogue combines. */
 typedef struct part_of {
     dop_gen *gen;
-    const dop_parts *p; /* the region's products, with the fields for the part at hand */
+    const dop_parts *p; /* the region's products, with fields set for the current part */
     dop_nest *n;
     const dop_product *x;
     const dop_segment *part;
     uint32_t index, n_wg;
-    uint32_t mats;                   /* sums for each row of weights: one a matrix, and one for the product beside */
+    uint32_t mats;                   /* sums per weight row: one per matrix, and one for the second product (beside) */
     uint32_t t, rows, lanes, unroll; /* extents of the placement; t 0: one row of the step, without a loop variable */
-    uint32_t per_wg;                 /* rows of weights of each matrix in a set */
-    bool sets;                       /* a workgroup walks over several sets of rows of weights */
+    uint32_t per_wg;                 /* weight rows of each matrix per set */
+    bool sets;                       /* a workgroup loops over several sets of weight rows */
     bool once;                       /* a lane stores at most one sum */
-    const char *end_row;             /* expression of the row of weights where the workgroup's share ends */
+    const char *end_row;             /* expression of the end of the workgroup's weight rows */
 } part_of;
 
 uint32_t
@@ -48,16 +48,17 @@ dop_product_all(const dop_parts *p)
     return dop_product_steps(p) + dop_div_up_u32(p->k2, p->unit);
 }
 
-/* --- weights: from memory to registers ---------------------------------------------------------------------------------- */
+/* --- weights: from memory to registers -------------------------------------------------------------------------------- */
 
-/* An index, bounded only if it may exceed `last`, because a bound is a third of a load's instructions. */
+/* Returns an index, clamped only if it may exceed `last`, because clamping is a third of a load's instructions. */
 static const char *
-limited(dop_emit *e, bool beyond, const char *index, uint32_t last)
+clamp_index(dop_emit *e, bool beyond, const char *index, uint32_t last)
 {
     return beyond ? dop_emit_str(e, "min(%s, %uu)", index, last) : index;
 }
 
-/* One load for a product (or a sum over slots) and for the product beside it, whose weights have the same type: `more` selects. */
+/* Emits one load for both a product (or a sum over slots) and the second product, whose weights have the same type; the
+ * variable `more` selects. */
 static void
 load_both(dop_gen *gen, const dop_parts *p, dop_nest *n, dop_node_id w, const char *row, const char *into)
 {
@@ -72,10 +73,10 @@ load_both(dop_gen *gen, const dop_parts *p, dop_nest *n, dop_node_id w, const ch
                   dop_row_values(e->g, other) / wt->unit, dop_row_values(e->g, w) / wt->unit, aux_b, aux);
 }
 
-/* The matrix of product m, for loads of its weights.  Where a workgroup has one slot, its expert's matrix is looked up once, in
- * `begin`; `globals` declares it. */
+/* Returns the matrix of product m for loads of its weights. If a workgroup has only one slot, its expert's matrix is looked
+ * up once, in `begin`; `globals` declares it. */
 static const char *
-matrix_of(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t m, dop_buf *globals, dop_buf *begin)
+find_product_matrix(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t m, dop_buf *globals, dop_buf *begin)
 {
     dop_emit *e = &gen->e;
     const dop_node_id w = dop_node_at(e->g, p->part[index].mats[m])->src[1];
@@ -89,9 +90,9 @@ matrix_of(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t m, dop_buf 
     return name;
 }
 
-/* Code that finds, for unit v of the loop over the depth, the unit's place in its row: of a slot, or of the product beside. */
+/* Emits code that finds the position of loop unit v in its row: that of a slot, or of the second product. */
 static void
-find_unit(const dop_parts *p, dop_nest *n, const char *v)
+find_depth_unit(const dop_parts *p, dop_nest *n, const char *v)
 {
     const uint32_t units = dop_product_units(p), steps = dop_product_steps(p);
     dop_nest_let(n, "uint", "v", "%s", v);
@@ -105,7 +106,7 @@ find_unit(const dop_parts *p, dop_nest *n, const char *v)
     }
 }
 
-/* Loads of units of matrix m that are in flight at once; *out_steps: units of each step. */
+/* Returns the loads of units of matrix m in flight at once; *out_steps: units per step. */
 static uint32_t
 loads_of(const dop_gen *gen, const dop_parts *p, const dop_segment *part, uint32_t m, uint32_t *out_steps)
 {
@@ -116,14 +117,14 @@ loads_of(const dop_gen *gen, const dop_parts *p, const dop_segment *part, uint32
 }
 
 static void
-no_memory(dop_nest *n)
+note_no_memory(dop_nest *n)
 {
     if (n->status == DOP_OK)
         n->status = DOP_NO_MEMORY(n->diag);
 }
 
-/* The function dop_fetchP(row, u, ...), which loads the units of weights of every row of a team and every matrix of a part, for
- * the steps from unit u on that registers hold at once.  begin: statements before it, where matrices are looked up. */
+/* Emits the function dop_fetchP(row, u, ...). It loads weight units from u on into registers, for all rows of a group of
+ * lanes and all matrices of a part. `begin` gets statements that look up matrices beforehand. */
 static void
 emit_fetch(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t index, dop_buf *begin)
 {
@@ -132,19 +133,19 @@ emit_fetch(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t index, dop_bu
     const dop_tile *tile = &gen->choice->tile;
     const uint32_t units = dop_product_units(p), all = dop_product_all(p);
     const bool rows_end = part->argmax || part->rows % (tile->wg / tile->lanes * tile->rows) != 0;
-    const char *row = limited(e, rows_end, dop_emit_str(e, "row + i %% %uu", tile->rows), part->rows - 1);
+    const char *row = clamp_index(e, rows_end, dop_emit_str(e, "row + i %% %uu", tile->rows), part->rows - 1);
     const char *v = dop_emit_str(e, "u + i / %uu * LANES", tile->rows),
                **matrices = dop_arena_alloc(n->arena, part->n_mats * sizeof *matrices);
     dop_buf parameters = {0}, globals = {0};
     if (!matrices) {
-        no_memory(n);
+        note_no_memory(n);
         return;
     }
     dop_buf_puts(&parameters, "uint row, uint u");
     for (uint32_t m = 0, steps; m < part->n_mats; m++) {
         const dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
         const uint32_t count = loads_of(gen, p, part, m, &steps);
-        matrices[m] = p->beside ? NULL : matrix_of(gen, p, index, m, &globals, begin);
+        matrices[m] = p->beside ? NULL : find_product_matrix(gen, p, index, m, &globals, begin);
         dop_buf_printf(&parameters, ", out dop_raw_%s q%u[%u]", dop_type_of(dop_node_at(e->g, w)->type)->name, m,
                        count);
     }
@@ -152,7 +153,7 @@ emit_fetch(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t index, dop_bu
         dop_nest_hole(n, "matrices of experts", dop_gen_keep(gen, &globals));
     dop_nest_function(n, dop_nest_text(n, "dop_fetch%u", index), dop_gen_keep(gen, &parameters));
     dop_nest_unrolled(n, "i", tile->unroll * tile->rows);
-    find_unit(p, n, limited(e, all % (tile->lanes * tile->unroll) != 0, v, all - 1));
+    find_depth_unit(p, n, clamp_index(e, all % (tile->lanes * tile->unroll) != 0, v, all - 1));
     for (uint32_t m = 0, steps; m < part->n_mats; m++) {
         const dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
         const dop_weight_type *wt = dop_weight_type_of(dop_node_at(e->g, w)->type);
@@ -164,7 +165,7 @@ emit_fetch(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t index, dop_bu
             const char *unit = dop_emit_str(e, "v * %uu + %uu", steps, s);
             dop_nest_load(n, dop_nest_text(n, "q%u[i * %uu + %uu]", m, steps, s),
                           "dop_wload_%s(%s, (%s) * %uu + %s, %s)", dop_type_of(wt->type)->name, matrices[m], row,
-                          per_row, limited(e, units * steps > per_row, unit, per_row - 1), dop_emit_weight(e, w));
+                          per_row, clamp_index(e, units * steps > per_row, unit, per_row - 1), dop_emit_weight(e, w));
         }
     }
     dop_nest_ends(n, 2);
@@ -186,39 +187,39 @@ dop_product_sums(dop_gen *gen, dop_nest *n, dop_product *x)
         x->sums = dop_nest_shared(n, "float", "dop_sums", gen->choice->tile.wg / pl->subgroup * sums);
 }
 
-/* Texts for the holes of a part: the region's expressions, and the code around them. */
+/* Texts for the holes of a part: the region's expressions, and surrounding code. */
 typedef struct part_text {
     const char *begin, *early, *end, *finish;
 } part_text;
 
-/* --- one part ------------------------------------------------------------------------------------------------------------ */
+/* --- one part --------------------------------------------------------------------------------------------------------- */
 
-/* Expression of a lane's sum of row r (and row t of the step) of matrix m. */
+/* Returns the expression of a lane's sum for row r (and row t of the step) of matrix m. */
 static const char *
-sum_of(const part_of *o, uint32_t m)
+lane_sum(const part_of *o, uint32_t m)
 {
     dop_nest *n = o->n;
     return o->t ? dop_nest_text(n, "acc[(%uu + r) * R + t]", m * o->rows)
                 : dop_nest_text(n, "acc[%u + r]", m * o->rows);
 }
 
-/* Expression of the sum of matrix m in the epilogue. */
+/* Returns the expression of the sum of matrix m in the epilogue. */
 static const char *
 stored_sum(const part_of *o, uint32_t m)
 {
     if (o->t)
         return dop_nest_text(o->n, "y[%u]", m);
-    return o->rows == 1 ? dop_nest_text(o->n, "acc[%u]", m) : sum_of(o, m);
+    return o->rows == 1 ? dop_nest_text(o->n, "acc[%u]", m) : lane_sum(o, m);
 }
 
 static uint32_t
-sums(const part_of *o)
+count_lane_sums(const part_of *o)
 {
     return o->mats * o->rows * (o->t ? o->t : 1);
 }
 
-/* Finds the sum that a lane stores, where it stores at most one.  The epilogue's loads then come before the products, which hide
- * their latency. */
+/* Emits code that finds the sum that a lane stores, if it stores at most one. The epilogue's loads are then issued before the
+ * products, which hide their latency. */
 static void
 store_place(const part_of *o, const char *early)
 {
@@ -235,9 +236,9 @@ store_place(const part_of *o, const char *early)
     dop_nest_hole(n, "end, loads", early);
 }
 
-/* Expression of the activations that unit s of a step of the loop is multiplied with. */
+/* Returns the expression of the activations that unit s of a loop step is multiplied by. */
 static const char *
-values_of(const part_of *o, uint32_t unit, uint32_t steps, uint32_t s)
+step_activations(const part_of *o, uint32_t unit, uint32_t steps, uint32_t s)
 {
     dop_buf b = {0};
     if (steps == 1)
@@ -249,7 +250,7 @@ values_of(const part_of *o, uint32_t unit, uint32_t steps, uint32_t s)
     return dop_gen_keep(o->gen, &b);
 }
 
-/* Multiplies the weights that were loaded from matrix m for step j with the activations x. */
+/* Emits code that multiplies the weights loaded from matrix m for step j by the activations x. */
 static void
 multiply_matrix(const part_of *o, uint32_t m)
 {
@@ -266,15 +267,15 @@ multiply_matrix(const part_of *o, uint32_t m)
         dop_nest_add(n, dop_nest_text(n, "acc[%u + r]", o->rows), "v < %uu ? 0.0 : y", first);
     }
     for (uint32_t s = 0; s < steps && !o->p->beside; s++)
-        dop_nest_dot(n, sum_of(o, m), "dop_wdot%s_%s(q%u[(j * %uu + r) * %uu + %uu], %s)", ints, name, m, o->rows,
-                     steps, s, values_of(o, dop_weight_type_of(type)->unit, steps, s));
+        dop_nest_dot(n, lane_sum(o, m), "dop_wdot%s_%s(q%u[(j * %uu + r) * %uu + %uu], %s)", ints, name, m, o->rows,
+                     steps, s, step_activations(o, dop_weight_type_of(type)->unit, steps, s));
     dop_nest_end(n);
 }
 
-/* Multiplies the weights that were loaded for step j, unit v, with all rows of the step.  Weights are unpacked once and stay in
- * registers; the activations of one row at a time are in registers. */
+/* Emits code that multiplies the weights loaded for step j, unit v, by all rows of the step. Weights are unpacked once and
+ * stay in registers; activations of only one row at a time are in registers. */
 static void
-multiply(const part_of *o)
+multiply_step(const part_of *o)
 {
     dop_nest *n = o->n;
     if (o->t)
@@ -287,26 +288,26 @@ multiply(const part_of *o)
 }
 
 static const char *const *
-registers_of(const part_of *o)
+name_weight_registers(const part_of *o)
 {
     const char **registers = dop_arena_alloc(o->n->arena, o->part->n_mats * sizeof *registers);
     for (uint32_t m = 0; registers && m < o->part->n_mats; m++)
         registers[m] = dop_nest_text(o->n, "q%u", m);
     if (!registers)
-        no_memory(o->n);
+        note_no_memory(o->n);
     return registers;
 }
 
-/* The sums of one set of rows of weights: a loop over the steps of a lane, inside a loop over pieces of the depth where
+/* Emits the sums of one set of weight rows: a loop over the steps of a lane, inside a loop over pieces of the depth if
  * activations are staged in pieces. */
 static void
-sum_up(const part_of *o)
+sum_row_set(const part_of *o)
 {
     dop_nest *n = o->n;
     const bool pieces = n->placement.at[DOP_PLACE_k][DOP_LEVEL_piece] > 0;
     const uint32_t units = dop_product_all(o->p);
     const char *end = dop_nest_text(n, "%uu", units);
-    dop_nest_zeros(n, "acc", sums(o));
+    dop_nest_zeros(n, "acc", count_lane_sums(o));
     if (pieces) {
         dop_stmt *piece = dop_nest_for(n, "first", "0u", end, "PIECE");
         piece->more = dop_nest_text(n, "end + LANE < %uu", units);
@@ -318,29 +319,30 @@ sum_up(const part_of *o)
         dop_nest_call(n, o->x->put, dop_nest_text(n, "first * %uu", o->p->unit));
     dop_nest_for(n, "u", pieces ? "first + LANE" : "LANE", end, dop_nest_text(n, "LANES * %uu", o->unroll))->apart =
         true;
-    dop_nest_ahead(n, dop_nest_text(n, "dop_fetch%u", o->index), "row, LANE", "row, u", registers_of(o),
+    dop_nest_ahead(n, dop_nest_text(n, "dop_fetch%u", o->index), "row, LANE", "row, u", name_weight_registers(o),
                    o->part->n_mats);
     dop_nest_unrolled(n, "j", o->unroll);
     dop_nest_let(n, "uint", "v", "u + j * LANES");
-    /* A break would keep the optimizer from unrolling the loop. */
+    /* A break would prevent the optimizer from unrolling the loop. */
     if (pieces || !o->gen->e.routes || units % (o->lanes * o->unroll) != 0)
         dop_nest_break(n, dop_nest_text(n, "v >= %s", end));
     if (pieces)
         dop_nest_set(n, "v", "v - first");
-    multiply(o);
+    multiply_step(o);
     dop_nest_ends(n, pieces ? 3 : 2);
 }
 
-/* Sums over cooperative lanes, or over the lanes of each of their subgroups. */
+/* Emits code that reduces the sums over cooperative lanes, or only over the lanes of each of their subgroups. */
 static void
-reduce(const part_of *o)
+reduce_lane_sums(const part_of *o)
 {
     dop_nest *n = o->n;
-    dop_nest_unrolled(n, "i", sums(o));
+    dop_nest_unrolled(n, "i", count_lane_sums(o));
     if (n->placement.sum == DOP_MEET_shared) {
         dop_nest_reduce(n, "acc[i]", "subgroupAdd(acc[i])");
         dop_nest_if(n, "gl_LocalInvocationIndex %% SG == 0u")->apart = true;
-        dop_nest_store(n, o->x->sums, dop_nest_text(n, "dop_sums[gl_LocalInvocationIndex / SG * %uu + i]", sums(o)),
+        dop_nest_store(n, o->x->sums,
+                       dop_nest_text(n, "dop_sums[gl_LocalInvocationIndex / SG * %uu + i]", count_lane_sums(o)),
                        "acc[i]");
         dop_nest_end(n);
     } else {
@@ -349,10 +351,10 @@ reduce(const part_of *o)
     dop_nest_end(n);
 }
 
-/* The epilogue of a lane's sums of one row and column; for several rows of the step, y first becomes the sums of row t and column
- * c of all matrices. */
+/* Emits the epilogue of a lane's sums of one row and column. With several rows of the step, first sets y to the sums of row t
+ * and column c of all matrices. */
 static void
-store(const part_of *o, const char *end)
+emit_sum_epilogue(const part_of *o, const char *end)
 {
     dop_nest *n = o->n;
     const uint32_t all = o->rows * o->t, subgroups = o->t ? o->lanes / n->placement.subgroup : 0;
@@ -374,7 +376,7 @@ store(const part_of *o, const char *end)
     dop_nest_hole(n, "end", end);
 }
 
-/* One lane stores the sums of a row and a column. */
+/* Emits code that stores the sums of each row and column from one lane. */
 static void
 store_rows(const part_of *o, const char *end)
 {
@@ -394,13 +396,13 @@ store_rows(const part_of *o, const char *end)
         dop_nest_let(n, "uint", "c", "row + r");
         dop_nest_if(n, "%sc < %s", o->t ? dop_nest_text(n, "t < %s && ", tokens) : "", o->end_row);
     }
-    store(o, end);
+    emit_sum_epilogue(o, end);
     dop_nest_end(n);
     if (!o->once)
         dop_nest_end(n);
 }
 
-/* Begins the loop over sets of rows of weights.  Where all activations stay in shared memory, the first weights of the next set are
+/* Begins the loop over sets of weight rows. If all activations stay in shared memory, the first weights of the next set are
  * prefetched during the last products of the current set. */
 static void
 begin_sets(const part_of *o, const char *first)
@@ -415,9 +417,10 @@ begin_sets(const part_of *o, const char *first)
     dop_nest_let(n, "uint", "next_row", "row + %uu", stride);
 }
 
-/* Statistics of the activation that are summed beside the products. */
+/* Emits code that resets (or with `done` reduces) statistics of the activation that are accumulated in the loop of the
+ * products. */
 static void
-sum_stats(const part_of *o, bool done)
+sum_product_stats(const part_of *o, bool done)
 {
     const dop_parts *p = o->p;
     for (uint32_t i = 0; i < p->n_stats && o->x->stats_beside; i++) {
@@ -451,10 +454,10 @@ lower_part(const part_of *o, const char *first, bool ahead, const part_text *tex
         begin_sets(o, first);
     if (!ahead)
         store_place(o, text->early);
-    sum_stats(o, false);
-    sum_up(o);
-    reduce(o);
-    sum_stats(o, true);
+    sum_product_stats(o, false);
+    sum_row_set(o);
+    reduce_lane_sums(o);
+    sum_product_stats(o, true);
     store_rows(o, text->end);
     if (o->sets) {
         dop_nest_set(n, "row", "next_row");
@@ -465,7 +468,7 @@ lower_part(const part_of *o, const char *first, bool ahead, const part_text *tex
     dop_nest_end(n);
 }
 
-/* The expressions of the epilogue of row t and column c; `early` gets what they load. */
+/* Emits the expressions of the epilogue for row t and column c; `early` gets their loads. */
 static void
 emit_end(const part_of *o, dop_buf *early, dop_buf *end)
 {
@@ -545,7 +548,7 @@ dop_product_finish(dop_gen *gen, dop_nest *n, const char *before, dop_buf *calls
     if (chooses)
         dop_nest_call(n, "dop_choose", "");
     dop_nest_let(n, "uint", "wg", "DOP_GROUP.x");
-    dop_nest_hole(n, "parts", dop_gen_keep(gen, calls))->reads = chooses ? ~0u : 0; /* all rows that it made */
+    dop_nest_hole(n, "parts", dop_gen_keep(gen, calls))->reads = chooses ? ~0u : 0; /* all rows that the choice wrote */
     dop_nest_end(n);
     n->placement.at[DOP_PLACE_n][DOP_LEVEL_grid] = gen->grid[0];
     return dop_gen_print_nest(gen, n);

@@ -1,9 +1,9 @@
-/* Products on CPU devices, for one token or several, experts' products too, as a nest: a workgroup is one subgroup and every lane has
- * some rows of each matrix.  Lanes pass activations to each other by shuffles, so that no sum crosses lanes and a scale is loaded by
- * the lane that needs it.  There are no barriers, because each would cut the code into coroutines and hide from the driver which
- * values are the same in all lanes.  Code is not repeated, because such devices compile slowly: matrices of equal storage share
- * theirs, whatever part they belong to, and only the epilogues differ.  Loads are few, because every load that is not from a view
- * becomes a loop over the lanes. */
+/* Products on CPU devices, for one token or several, including experts, as a nest. A workgroup is one subgroup, and every
+ * lane has some rows of each matrix. Lanes exchange activations by shuffles, so that no sum crosses lanes, and scales are
+ * loaded by the lanes that need them. There are no barriers: each would split the code into coroutines and prevent the driver
+ * from finding uniform values. Such devices compile slowly, so code is not repeated: matrices of equal storage share theirs,
+ * regardless of their part, and only the epilogues differ. Loads are few, because every load that is not from a view becomes
+ * a loop over the lanes. */
 #include "kernels/product/gen_rows.h"
 #include "kernels/gen/gen_tail.h"
 #include "kernels/gen/generate.h"
@@ -24,16 +24,16 @@ weight_type(const dop_rows_gen *s, dop_node_id matmul)
     return dop_weight_type_of(dop_product_type(s->gen->e.g, matmul));
 }
 
-/* Values of the depth that a part's loop takes per iteration. */
+/* Returns the depth in values per iteration of a part's loop. */
 static uint32_t
-unit_of(const dop_rows_gen *s, const dop_segment *part)
+rows_loop_unit(const dop_rows_gen *s, const dop_segment *part)
 {
     uint32_t unit = dop_part_unit(s->gen->e.g, part), least = s->gen->choice->tile.bk;
     return unit > least ? unit : least;
 }
 
 static dop_rowprog
-program_of(dop_rows_gen *s)
+rows_row_program(dop_rows_gen *s)
 {
     return (dop_rowprog){.nodes = s->p.prog,
                          .n_nodes = s->p.n_prog,
@@ -52,34 +52,34 @@ program_of(dop_rows_gen *s)
                          .apart = s->tb * s->k_pad};
 }
 
-/* Rounds of a workgroup, which add up one matrix each: one for each slot of a sum over slots, then one for the product beside
- * (dop_product_facts.beside). */
+/* Returns the rounds of a workgroup, which accumulate one matrix each: one per slot of a sum over slots, then one for the
+ * second product (dop_product_facts.beside). */
 static uint32_t
 rounds_of(const dop_rows_gen *s)
 {
     return s->summed + (s->p.beside != 0);
 }
 
-/* The program of a token's row, and how it is staged. */
+/* The row program of a token, and its staging. */
 typedef struct prologue {
     dop_rowprog prog;
-    bool direct, each; /* it is made in its final form; there is a program for each slot of a sum */
+    bool direct, each; /* direct: staged in final form; each: the program runs once per slot of a sum */
 } prologue;
 
 /* Declares shared memory for activations (dop_x) and statistics (dop_st). */
 static dop_status
-declare_rows(dop_rows_gen *s, prologue *o, dop_buf *decls)
+declare_staged_rows(dop_rows_gen *s, prologue *o, dop_buf *decls)
 {
     dop_emit *e = &s->gen->e;
     const dop_parts *p = &s->p;
-    *o = (prologue){.prog = program_of(s), .direct = true};
+    *o = (prologue){.prog = rows_row_program(s), .direct = true};
     o->prog.padded = s->k_pad;
     if (p->experts && s->staged && !s->blocks.n)
         dop_expert_program(s->gen, p, s->k_pad, &s->nest, &o->prog, decls, &o->each);
     dop_status st =
         s->ints ? dop_int8_declare(s->gen, &o->prog, s->k_pad * s->held + p->k2, decls, &o->direct) : DOP_OK;
     uint32_t values = s->ints || !s->staged ? 0 : s->tb * s->k_pad * s->held + p->k2;
-    /* With two values in a word there are half as many loads. */
+    /* Two values per 64-bit word halve the number of loads. */
     bool pairs = values && (e->caps & DOP_CAP_int64) && s->k_pad == p->k && dop_rowprog_wide(s->gen, &o->prog);
     if (pairs)
         dop_buf_printf(decls,
@@ -101,8 +101,8 @@ declare_rows(dop_rows_gen *s, prologue *o, dop_buf *decls)
     return st;
 }
 
-/* Runs the row programs of the tokens, one after the other.  They put the activation into dop_x, if it fits, and statistics into
- * dop_st. */
+/* Emits code that runs the row programs of the tokens, one after the other. They store the activation in dop_x, if it fits,
+ * and statistics in dop_st. */
 static void
 emit_prologue(dop_rows_gen *s, const prologue *o)
 {
@@ -146,7 +146,7 @@ emit_prologue(dop_rows_gen *s, const prologue *o)
     }
 }
 
-/* Computes columns c .. c+3 of one token's activation into `to`, which is zero before. */
+/* Emits code that computes columns c .. c+3 of one token's activation into `to`, which is initially zero. */
 static void
 emit_columns(dop_rows_gen *s, const char *to, const char *in, dop_buf *out)
 {
@@ -179,8 +179,8 @@ emit_columns(dop_rows_gen *s, const char *to, const char *in, dop_buf *out)
     e->n_binds = n_binds;
 }
 
-/* Is computing four values of the activation from views faster than loading them from shared memory, which is a loop over the
- * lanes on CPU devices? */
+/* True if computing four activation values from views is faster than loading them from shared memory, which is a loop over
+ * the lanes on CPU devices. */
 static bool
 quickly_made(const dop_rows_gen *s)
 {
@@ -189,8 +189,8 @@ quickly_made(const dop_rows_gen *s)
            dop_emit_wide(&s->gen->e, p->act) && dop_gen_operations(s->gen, p->act, 3) < 3;
 }
 
-/* Code that puts the activation of the product beside into registers in the last round, as an if; the code that follows is for the
- * other rounds. */
+/* Emits an if that loads the activation of the second product in the last round; code for the other rounds follows in the
+ * else branch. */
 static void
 emit_beside(dop_rows_gen *s, const char *in, dop_buf *out)
 {
@@ -204,14 +204,14 @@ emit_beside(dop_rows_gen *s, const char *in, dop_buf *out)
     e->n_binds = n_binds;
 }
 
-/* Puts the activations of step v into x[j][] for every token j.  Each lane loads or computes four values, and all lanes get them
- * from it by shuffles. */
+/* Emits code that puts the activations of step v into x[j][] for every token j. Each lane loads or computes four values, and
+ * all lanes receive them by shuffles. */
 static void
 emit_load(dop_rows_gen *s, const dop_segment *part, dop_buf *load)
 {
     const char *in = "                ";
-    uint32_t fours = unit_of(s, part) / 4;
-    const uint32_t before = part->act * s->tb * s->k_pad / (s->ints ? 32 : 4); /* of other activations */
+    uint32_t fours = rows_loop_unit(s, part) / 4;
+    const uint32_t before = part->act * s->tb * s->k_pad / (s->ints ? 32 : 4); /* offset of this activation */
     const char *behind = before ? dop_emit_str(&s->gen->e, " + %uu", before) : "";
     if (s->ints) {
         if (rounds_of(s) > 1)
@@ -226,8 +226,8 @@ emit_load(dop_rows_gen *s, const dop_segment *part, dop_buf *load)
     e->viewing = !s->staged;
     dop_buf_printf(load, "            vec4 x[TB][%u];\n", fours);
     if (!s->staged)
-        dop_buf_printf(load, "            uint c = v * %uu + %s * 4u;\n", unit_of(s, part), lane);
-    if (vector) { /* It is loaded once for all tokens. */
+        dop_buf_printf(load, "            uint c = v * %uu + %s * 4u;\n", rows_loop_unit(s, part), lane);
+    if (vector) { /* loaded once for all tokens */
         dop_emit_scope(e, load, "            ");
         dop_emit_bind(e, vector, dop_emit_value(e, vector, (dop_index){"0u", "c"}, 4), false, NULL);
     }
@@ -252,8 +252,8 @@ emit_load(dop_rows_gen *s, const dop_segment *part, dop_buf *load)
     dop_buf_puts(load, "            }\n");
 }
 
-/* Can the results of the part be stored four neighbouring rows at a time?  Neighbouring lanes then exchange sums if they have two
- * rows each; what lanes with one row would exchange takes as long as shared memory. */
+/* True if the results of the part can be stored four adjacent rows at a time. Adjacent lanes with two rows each then exchange
+ * sums; with one row each, the exchange would take as long as shared memory. */
 static bool
 stored_in_fours(const dop_rows_gen *s, const dop_segment *part)
 {
@@ -265,16 +265,16 @@ stored_in_fours(const dop_rows_gen *s, const dop_segment *part)
     return fours;
 }
 
-/* The number of unit k of step v in row r of matrix m, counted over packed rows. */
+/* Returns the index of unit k of step v in row r of matrix m, counted over packed rows. */
 static const char *
 unit_index(dop_rows_gen *s, const dop_segment *part, uint32_t m, uint32_t k)
 {
     dop_emit *e = &s->gen->e;
     const dop_weight_type *wt = weight_type(s, part->mats[m]);
-    uint32_t steps = unit_of(s, part) / wt->unit;
+    uint32_t steps = rows_loop_unit(s, part) / wt->unit;
     uint32_t per_row = dop_row_values(e->g, dop_node_at(e->g, part->mats[m])->src[1]) / wt->unit;
-    /* gl_WorkGroupID.z is zero, which the driver does not know.  If it did, it would compute equal offsets of two matrices once,
-     * as a vector, and every lane would take them from memory. */
+    /* gl_WorkGroupID.z is zero, which the driver does not know. Otherwise it would compute equal offsets of two matrices
+     * once, as a vector, and every lane would load them from memory. */
     const char *apart = m ? dop_emit_str(e, " + %uu * gl_WorkGroupID.z", m) : "";
     const char *each = s->p.beside ? "per_row" : dop_emit_str(e, "%uu", per_row);
     const char *last = s->p.beside ? "per_row - 1u" : dop_emit_str(e, "%uu", per_row - 1);
@@ -289,7 +289,7 @@ first_word(dop_rows_gen *s, const dop_segment *part, uint32_t m, uint32_t k)
                               weight_type(s, part->mats[m])->unit_bytes);
 }
 
-/* Loads the first words of all rows and matrices one after the other, so that all slow loads overlap. */
+/* Emits code that loads the first words of all rows and matrices one after the other, so that all slow loads overlap. */
 static void
 load_ahead(dop_rows_gen *s, const dop_segment *part)
 {
@@ -305,16 +305,16 @@ load_ahead(dop_rows_gen *s, const dop_segment *part)
     dop_nest_end(n);
 }
 
-/* Products of row r of every matrix with the activations of step v. */
+/* Emits code that multiplies row r of every matrix by the activations of step v. */
 static void
-multiply(dop_rows_gen *s, const dop_segment *part)
+multiply_weight_row(dop_rows_gen *s, const dop_segment *part)
 {
     dop_emit *e = &s->gen->e;
     dop_nest *n = &s->nest;
     for (uint32_t m = 0; m < part->n_mats; m++) {
         const dop_weight_type *wt = weight_type(s, part->mats[m]);
         const char *name = dop_type_of(wt->type)->name;
-        const uint32_t steps = unit_of(s, part) / wt->unit, fours = wt->unit / 4;
+        const uint32_t steps = rows_loop_unit(s, part) / wt->unit, fours = wt->unit / 4;
         dop_emit_weight(e, dop_node_at(e->g, part->mats[m])->src[1]);
         for (uint32_t k = 0; k < steps; k++) {
             const char *q = dop_nest_text(n, "q%u_%u", m, k), *x = "x[j]";
@@ -336,9 +336,9 @@ multiply(dop_rows_gen *s, const dop_segment *part)
     }
 }
 
-/* Can two parts be one group, which shares its code? */
+/* True if two parts can form a group that shares its code. */
 static bool
-alike(const dop_rows_gen *s, const dop_segment *a, const dop_segment *b)
+can_share_code(const dop_rows_gen *s, const dop_segment *a, const dop_segment *b)
 {
     if (a->n_mats != b->n_mats || a->argmax || b->argmax || a->act != b->act)
         return false;
@@ -348,7 +348,7 @@ alike(const dop_rows_gen *s, const dop_segment *a, const dop_segment *b)
     return true;
 }
 
-/* The number of blocks of rows of a part, for each slot. */
+/* Returns the number of blocks of rows of a part, per slot. */
 static uint32_t
 blocks_of(const dop_rows_gen *s, const dop_segment *part)
 {
@@ -361,9 +361,9 @@ slots_of(const dop_rows_gen *s)
     return s->blocks.n || s->p.sum ? 1 : s->p.slots;
 }
 
-/* Expression of matrix w; with experts, of the matrix of the block's expert, or of the slot's. */
+/* Returns the expression of matrix w; with experts, of the matrix of the block's or slot's expert. */
 static const char *
-matrix_of(dop_rows_gen *s, dop_node_id w)
+find_rows_matrix(dop_rows_gen *s, dop_node_id w)
 {
     if (s->blocks.n)
         return dop_emit_str(&s->gen->e, "dop_same(%s)", dop_emit_matrix(&s->gen->e, w, "dop_matrix"));
@@ -372,8 +372,8 @@ matrix_of(dop_rows_gen *s, dop_node_id w)
     return dop_emit_str(&s->gen->e, "dop_same(%s)", dop_expert_weights(s->gen, &s->p, w, "dop_slot"));
 }
 
-/* Prepares the last round, in which the product beside is summed up: moves the sums of earlier rounds to other registers, because
- * the last round uses the first ones. */
+/* Emits code that prepares the last round, which accumulates the second product: moves the sums of earlier rounds to other
+ * registers, because the last round uses the first ones. */
 static void
 begin_last_round(dop_rows_gen *s, dop_node_id w)
 {
@@ -381,7 +381,7 @@ begin_last_round(dop_rows_gen *s, dop_node_id w)
     dop_nest *n = &s->nest;
     const dop_parts *p = &s->p;
     const dop_node_id other = dop_node_at(e->g, p->beside)->src[1];
-    const uint32_t unit = dop_weight_type_of(dop_node_at(e->g, w)->type)->unit, step = unit_of(s, &p->part[0]);
+    const uint32_t unit = dop_weight_type_of(dop_node_at(e->g, w)->type)->unit, step = rows_loop_unit(s, &p->part[0]);
     const char *slot = dop_emit_str(e, "min(dop_slot, %uu)", s->summed - 1);
     dop_nest_let(n, "bool", "more", "dop_slot == %uu", s->summed);
     dop_nest_let(n, "uint", "units", "more ? %uu : %uu", dop_div_up_u32(p->k2, step), dop_div_up_u32(p->k, step));
@@ -398,10 +398,10 @@ begin_last_round(dop_rows_gen *s, dop_node_id w)
     dop_nest_ends(n, 2);
 }
 
-/* The sums of a block: a loop over steps of the depth, inside one over rounds where there are several: each slot has its own matrix,
- * and so has the product beside. */
+/* Emits code that computes the sums of a block: a loop over steps of the depth. With several rounds it is inside a loop over
+ * rounds, in which each slot and the second product has its own matrix. */
 static void
-sum_up(dop_rows_gen *s, const dop_segment *part)
+sum_block(dop_rows_gen *s, const dop_segment *part)
 {
     dop_nest *n = &s->nest;
     const bool rounds = s->p.sum || s->p.beside;
@@ -416,23 +416,24 @@ sum_up(dop_rows_gen *s, const dop_segment *part)
         if (s->p.beside)
             begin_last_round(s, w);
         else
-            dop_nest_set(n, dop_nest_text(n, "w%u", m), "%s", matrix_of(s, w));
+            dop_nest_set(n, dop_nest_text(n, "w%u", m), "%s", find_rows_matrix(s, w));
     }
     dop_nest_rolled(n, "v", "0u",
-                    s->p.beside ? "units" : dop_nest_text(n, "%uu", dop_div_up_u32(s->p.k, unit_of(s, part))), NULL);
+                    s->p.beside ? "units" : dop_nest_text(n, "%uu", dop_div_up_u32(s->p.k, rows_loop_unit(s, part))),
+                    NULL);
     load_ahead(s, part);
     emit_load(s, part, &load);
     dop_nest_hole(n, "x", dop_gen_keep(s->gen, &load));
     dop_nest_unrolled(n, "r", s->rows);
-    multiply(s, part);
+    multiply_weight_row(s, part);
     dop_nest_ends(n, 2);
     if (rounds)
         dop_nest_end(n);
 }
 
-/* Introduces a variable, or changes it, where an earlier part introduced it. */
+/* Declares a variable for the first part, and assigns it for later parts. */
 static void
-introduce(dop_nest *n, uint32_t index, const char *type, const char *name, const char *value)
+declare_or_set(dop_nest *n, uint32_t index, const char *type, const char *name, const char *value)
 {
     if (index)
         dop_nest_set(n, name, "%s", value);
@@ -440,7 +441,7 @@ introduce(dop_nest *n, uint32_t index, const char *type, const char *name, const
         dop_nest_let(n, type, name, "%s", value);
 }
 
-/* Statements that select part `index` of the n parts of a group by the number of the block: where the part's blocks begin, and its
+/* Emits code that selects part `index` of the n parts of a group by the block number: sets the part's first block and its
  * matrices. */
 static void
 select_part(dop_rows_gen *s, const dop_segment *part, uint32_t index, uint32_t n_parts, uint32_t base)
@@ -449,19 +450,19 @@ select_part(dop_rows_gen *s, const dop_segment *part, uint32_t index, uint32_t n
     dop_nest *n = &s->nest;
     if (index)
         dop_nest_if(n, "%s >= %uu", s->block, base);
-    introduce(n, index, "uint", "base", dop_nest_text(n, "%uu", base));
-    introduce(n, index, "uint", "rows", dop_nest_text(n, "%uu", part->rows));
+    declare_or_set(n, index, "uint", "base", dop_nest_text(n, "%uu", base));
+    declare_or_set(n, index, "uint", "rows", dop_nest_text(n, "%uu", part->rows));
     if (index || s->p.n > 1)
-        introduce(n, index, "uint", "part", dop_nest_text(n, "%uu", index));
+        declare_or_set(n, index, "uint", "part", dop_nest_text(n, "%uu", index));
     if (s->p.experts && !s->blocks.n && !s->p.sum) {
         dop_nest_set(n, "dop_slot", "(%s - base) / %uu", s->block, blocks_of(s, part));
         dop_nest_add(n, "base", "dop_slot * %uu", blocks_of(s, part));
     }
     for (uint32_t m = 0; m < part->n_mats; m++) {
         const dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
-        introduce(n, index, "DOP_W", dop_nest_text(n, "w%u", m),
-                  s->p.sum ? dop_emit_matrix_arg(e, w) : matrix_of(s, w));
-        introduce(n, index, "uint", dop_nest_text(n, "aux%u", m), dop_emit_weight(e, w));
+        declare_or_set(n, index, "DOP_W", dop_nest_text(n, "w%u", m),
+                       s->p.sum ? dop_emit_matrix_arg(e, w) : find_rows_matrix(s, w));
+        declare_or_set(n, index, "uint", dop_nest_text(n, "aux%u", m), dop_emit_weight(e, w));
     }
     if (index)
         dop_nest_end(n);
@@ -469,10 +470,10 @@ select_part(dop_rows_gen *s, const dop_segment *part, uint32_t index, uint32_t n
         dop_nest_set(n, dop_nest_text(n, "w%u", m), "dop_same(w%u)", m);
 }
 
-/* Begins the loop over the n blocks of a group: a workgroup has a fixed share of neighbouring blocks, so that it reads memory in
- * order, or (tile.claims) first the block of its own number and then blocks that it claims.  Each group has a counter. */
+/* Begins the loop over the blocks of a group. A workgroup has a fixed share of adjacent blocks, so that it reads memory in
+ * order. With tile.claims, it has the block of its own number, and then blocks that it claims from the group's counter. */
 static void
-begin_blocks(dop_rows_gen *s, uint32_t group, uint32_t blocks)
+begin_block_loop(dop_rows_gen *s, uint32_t group, uint32_t blocks)
 {
     dop_nest *n = &s->nest;
     const bool claims = s->gen->choice->tile.claims && blocks >= s->gen->choice->tile.loops;
@@ -487,15 +488,15 @@ begin_blocks(dop_rows_gen *s, uint32_t group, uint32_t blocks)
         dop_nest_let(n, "uint", s->block, "gl_WorkGroupID.x * %uu / gl_NumWorkGroups.x", blocks);
         dop_nest_let(n, "uint", end, "(gl_WorkGroupID.x + 1u) * %uu / gl_NumWorkGroups.x", blocks);
     }
-    /* Where blocks are fewer than workgroups, some workgroup has none. */
+    /* With fewer blocks than workgroups, some workgroups have none. */
     s->some = blocks < s->gen->choice->tile.loops;
     if (s->some)
         dop_nest_if(n, "%s < %s", s->block, end);
     dop_nest_rolled(n, s->block, NULL, end, next);
 }
 
-/* Begins the loops of a part with a partial arg-max, which divides the rows into ranges: the results are the largest value of each
- * range and the value's index. */
+/* Begins the loops of a part with a partial arg-max, which divides the rows into ranges. The results are the maximum of each
+ * range and its index. */
 static void
 begin_ranges(dop_rows_gen *s, const dop_segment *part, uint32_t parts)
 {
@@ -523,8 +524,8 @@ end_ranges(dop_rows_gen *s, const dop_segment *part)
     dop_nest_ends(n, 2);
 }
 
-/* A group of parts whose matrices share this code.  Loops are tested behind their bodies, because a test before the body would run
- * the body once more with no lane switched on. */
+/* Emits a group of parts whose matrices share code. Loops are post-tested, because a pre-tested loop would run once more with
+ * all lanes inactive. */
 static dop_status
 emit_group(dop_rows_gen *s, const dop_segment *const *parts, uint32_t n_parts, uint32_t group)
 {
@@ -532,7 +533,7 @@ emit_group(dop_rows_gen *s, const dop_segment *const *parts, uint32_t n_parts, u
     dop_nest *n = &s->nest;
     const dop_node_id argmax = parts[0]->argmax;
     const uint32_t ranges = argmax ? (uint32_t)dop_node_i(s->gen->e.g, argmax, DOP_A_parts) : 0;
-    uint32_t blocks = 0, handing = 0; /* handing: number of the first block whose values the per-head product reads */
+    uint32_t blocks = 0, handing = 0; /* first block of the values that the per-head product reads */
     bool hands = false;
     dop_buf tail = {0};
     s->fours = true;
@@ -550,7 +551,7 @@ emit_group(dop_rows_gen *s, const dop_segment *const *parts, uint32_t n_parts, u
     if (argmax)
         begin_ranges(s, parts[0], ranges);
     else
-        begin_blocks(s, group, blocks);
+        begin_block_loop(s, group, blocks);
     for (uint32_t i = 0, base = 0; i < n_parts; i++) {
         select_part(s, parts[i], i, n_parts, base);
         base += blocks_of(s, parts[i]) * slots_of(s);
@@ -562,7 +563,7 @@ emit_group(dop_rows_gen *s, const dop_segment *const *parts, uint32_t n_parts, u
                  argmax ? dop_nest_text(n, "a * %uu + %s * (ROWS * SG)", span, s->block)
                         : dop_nest_text(n, "(%s - base) * (ROWS * SG)", s->block),
                  s->fours ? "LANE * ROWS" : "LANE");
-    sum_up(s, parts[0]);
+    sum_block(s, parts[0]);
     dop_rows_end(s, parts, n_parts);
     dop_nest_end(n);
     if (argmax)
@@ -581,12 +582,12 @@ experts_bytes(dop_gen *gen, const dop_rows_gen *s)
     return s->blocks.n ? dop_blocks_bytes(gen, s->tb) : s->p.experts ? dop_expert_bytes(gen) : 0;
 }
 
-/* Emits the code that finds the workgroup's rows of the step; a workgroup that has none returns. */
+/* Emits code that finds the workgroup's rows of the step, and returns if it has none. */
 static void
 emit_tokens(dop_rows_gen *s, dop_buf *decls, dop_buf *out)
 {
     dop_gen *gen = s->gen;
-    if (s->p.experts) /* The workgroup is one subgroup, which needs no barrier. */
+    if (s->p.experts) /* a workgroup of one subgroup needs no barrier */
         dop_buf_puts(decls, "#define barrier() DOP_STEP()\n");
     if (s->tb == 1 && !s->blocks.n) {
         dop_buf_puts(out, "    const uint t0 = 0u, n_tokens = 1u;\n");
@@ -602,7 +603,7 @@ emit_tokens(dop_rows_gen *s, dop_buf *decls, dop_buf *out)
 }
 
 static dop_status
-begin(dop_rows_gen *s, dop_gen *gen)
+begin_rows_gen(dop_rows_gen *s, dop_gen *gen)
 {
     const dop_tile *tile = &gen->choice->tile;
     *s = (dop_rows_gen){.gen = gen, .tb = tile->bm, .rows = tile->rows, .sg = tile->wg};
@@ -613,13 +614,13 @@ begin(dop_rows_gen *s, dop_gen *gen)
     s->k_pad = (s->p.k + unit - 1) / unit * unit;
     s->blocks = dop_blocks_of(gen->e.g, gen->e.r);
     s->summed = s->p.sum ? s->p.slots : 1;
-    s->held = s->summed * s->p.n_activations; /* one factor is 1, because no sum over slots has several activations */
+    s->held = s->summed * s->p.n_activations; /* at most one factor exceeds 1: sums over slots have one activation */
     s->p.t = s->tb > 1 ? "t" : "0u";
     bool fours = true;
     for (uint32_t i = 0; i < s->p.n; i++)
         fours = fours && stored_in_fours(s, &s->p.part[i]);
     s->sums = s->tb > 1 && !fours ? s->sg * s->tb * gen->e.r->info->product.most_mats * s->rows * 4 : 0;
-    /* Other uses of shared memory are small; the size of a program that has to run first was checked by fusion. */
+    /* Other uses of shared memory are small. Fusion has checked the size of programs that must run first. */
     s->ints = gen->descriptor->ints;
     s->ahead = dop_gen_ahead(gen);
     const uint32_t others = s->sums + experts_bytes(gen, s);
@@ -629,9 +630,10 @@ begin(dop_rows_gen *s, dop_gen *gen)
     return DOP_OK;
 }
 
-/* The placement: rows of weights among workgroups, lanes and registers; each lane walks over the whole depth. */
+/* Returns the placement: weight rows are divided among workgroups, lanes and registers; each lane walks over the whole
+ * depth. */
 static dop_nest_placement
-placement_of(const dop_rows_gen *s)
+place_rows(const dop_rows_gen *s)
 {
     dop_nest_placement pl = {.subgroup = s->sg, .sum = DOP_MEET_none};
     pl.at[DOP_PLACE_t][DOP_LEVEL_reg] = s->tb;
@@ -644,7 +646,7 @@ placement_of(const dop_rows_gen *s)
     return pl;
 }
 
-/* The groups of parts, one after the other. */
+/* Groups parts that can share code, and emits the groups one after the other. */
 static dop_status
 emit_groups(dop_rows_gen *s)
 {
@@ -659,7 +661,7 @@ emit_groups(dop_rows_gen *s)
             continue;
         members[n++] = &s->p.part[i];
         for (uint32_t k = i + 1; k < s->p.n; k++)
-            if (!done[k] && alike(s, &s->p.part[i], &s->p.part[k])) {
+            if (!done[k] && can_share_code(s, &s->p.part[i], &s->p.part[k])) {
                 done[k] = true;
                 members[n++] = &s->p.part[k];
             }
@@ -676,11 +678,11 @@ dop_rows_emit(dop_gen *gen)
     dop_keys keys = {0};
     dop_buf decls = {0}, tokens = {0};
     prologue rows;
-    dop_status st = begin(&s, gen);
+    dop_status st = begin_rows_gen(&s, gen);
     if (st != DOP_OK)
         return st;
     dop_nest *n = &s.nest;
-    const dop_nest_placement pl = placement_of(&s);
+    const dop_nest_placement pl = place_rows(&s);
     dop_nest_open(n, dop_variant_of(gen->choice->variant)->name, &pl, e->g->arena, e->diag);
     dop_nest_number(n, "ROWS", s.rows);
     dop_nest_number(n, "TB", s.tb);
@@ -694,7 +696,7 @@ dop_rows_emit(dop_gen *gen)
         dop_buf_printf(&decls, "shared vec4 dop_part[%u];\n", s.sums / 16);
     dop_tail_declare(gen, 1, &decls);
     if (st == DOP_OK)
-        st = declare_rows(&s, &rows, &decls);
+        st = declare_staged_rows(&s, &rows, &decls);
     dop_nest_hole(n, "rows in shared memory", dop_gen_keep(gen, &decls));
     dop_nest_function(n, "main", "");
     dop_nest_hole(n, "tokens", dop_gen_keep(gen, &tokens));
@@ -714,9 +716,9 @@ uint32_t
 dop_rows_shared(dop_gen *gen)
 {
     dop_rows_gen s;
-    if (begin(&s, gen) != DOP_OK)
-        return 0; /* generation says why */
-    dop_rowprog prog = program_of(&s);
+    if (begin_rows_gen(&s, gen) != DOP_OK)
+        return 0; /* the error is reported at generation */
+    dop_rowprog prog = rows_row_program(&s);
     uint32_t row = s.ints     ? dop_int8_bytes(gen, &prog, s.k_pad * s.held + s.p.k2)
                    : s.staged ? (s.tb * s.k_pad * s.held + s.p.k2) * 4
                               : 0;

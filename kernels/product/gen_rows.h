@@ -1,4 +1,4 @@
-/* Products on CPU devices (gen_rows.c): the state of their generation, for their epilogues (gen_rows_end.c). */
+/* Products on CPU devices (gen_rows.c): generator state that is shared with their epilogues (gen_rows_end.c). */
 #ifndef DOPPLER_KERNELS_PRODUCT_GEN_ROWS_H
 #define DOPPLER_KERNELS_PRODUCT_GEN_ROWS_H
 
@@ -12,24 +12,24 @@ typedef struct dop_rows_gen {
     dop_parts p;
     uint32_t tb, rows;
     uint32_t sg;       /* lanes of a workgroup, which is one subgroup */
-    uint32_t k_pad;    /* values of a staged row, padded to whole units */
+    uint32_t k_pad;    /* length of a staged row in values, padded to whole units */
     uint32_t sums;     /* bytes of shared memory for the sums of several tokens */
     bool staged;       /* the whole activation is staged in dop_x */
-    bool ints;         /* the staged activation is in 8 bits */
-    uint32_t mats;     /* sums of a row of weights in the group at hand: one a matrix, and one for the product beside */
-    const char *block; /* name of the variable for blocks of rows in the group at hand */
-    bool some;         /* a workgroup may have no block of the group at hand */
-    bool fours;        /* the epilogue of the group at hand gives each lane four neighbouring rows */
-    bool ahead;        /* the first words of units are prefetched, before all other loads */
-    uint32_t summed;   /* slots whose rows of the activation are parts of one sum, else 1 */
-    uint32_t held;     /* rows of activations that lie in shared memory for each token */
+    bool ints;         /* the staged activation is int8 */
+    uint32_t mats;     /* sums per weight row in the current group: one per matrix, and one for `beside` */
+    const char *block; /* name of the loop variable over blocks of rows in the current group */
+    bool some;         /* some workgroups may have no block of the current group */
+    bool fours;        /* the epilogue of the current group gives each lane four adjacent rows */
+    bool ahead;        /* the first words of units are prefetched before all other loads */
+    uint32_t summed;   /* number of slots whose activation rows are parts of one sum; otherwise 1 */
+    uint32_t held;     /* activation rows in shared memory per token */
     dop_blocks blocks;
 } dop_rows_gen;
 
-/* Expression of the pair (row of the step and slot) that is token j of a block; it has the same value in all lanes. */
+/* Expression of the pair (row of the step and slot) that is token j of a block; uniform across lanes. */
 #define DOP_ROWS_PAIR "dop_pair_of(j)"
-const char *dop_rows_row(const dop_rows_gen *s); /* the row of the step that is token j of the workgroup */
-/* Statements that store the sums of a block (`acc`), for a group of n parts that share its code. */
+const char *dop_rows_row(const dop_rows_gen *s); /* row of the step that is token j of the workgroup */
+/* Emits the stores of a block's sums (`acc`), for a group of n parts that share its code. */
 void dop_rows_end(dop_rows_gen *s, const dop_segment *const *parts, uint32_t n);
 
 /* --- on CPU devices: gen_rows.c; the descriptors are in rows_variants.c --- */

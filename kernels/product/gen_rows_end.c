@@ -1,4 +1,4 @@
-/* Epilogues of products on CPU devices: how the sums of a block are stored. */
+/* Epilogues of products on CPU devices: stores of a block's sums. */
 #include "kernels/gen/templates.h"
 #include "kernels/product/gen_rows.h"
 #include "kernels/row/gen_group.h"
@@ -18,7 +18,7 @@ emit_store(dop_rows_gen *s, const dop_segment *part, dop_buf *store)
     for (uint32_t m = 0; m < part->n_mats; m++)
         dop_emit_bind(e, s->p.sum ? s->p.sum : part->mats[m], dop_emit_str(e, "y[%u]", m + (s->p.beside != 0)), false,
                       NULL);
-    if (s->p.beside) /* Its round is the last, so its sums are in y[0]. */
+    if (s->p.beside) /* its round is the last, so its sums are in y[0] */
         dop_emit_bind(e, s->p.beside, "y[0]", false, NULL);
     dop_emit_scope(e, store, "                    ");
     if (s->blocks.n) {
@@ -45,7 +45,7 @@ emit_store(dop_rows_gen *s, const dop_segment *part, dop_buf *store)
     e->n_binds = n_binds;
 }
 
-/* The epilogues of the n parts of a group. */
+/* Returns the epilogues of the n parts of a group. */
 static const char *
 ends_of(dop_rows_gen *s, const dop_segment *const *parts, uint32_t n)
 {
@@ -60,7 +60,7 @@ ends_of(dop_rows_gen *s, const dop_segment *const *parts, uint32_t n)
     return dop_gen_keep(s->gen, &end);
 }
 
-/* Stores the sums of all products for row c and the token at hand, under the condition that there are both. */
+/* Emits code that stores the sums of all products for row c and the current token, if both exist. */
 static void
 store_if(dop_rows_gen *s, const char *condition, const char *type, const char *sum, const char *end)
 {
@@ -72,7 +72,7 @@ store_if(dop_rows_gen *s, const char *condition, const char *type, const char *s
     dop_nest_end(n);
 }
 
-/* One token: every lane has its sums. */
+/* Epilogue for one token: every lane has its sums. */
 static void
 finish_one(dop_rows_gen *s, const char *end)
 {
@@ -84,7 +84,7 @@ finish_one(dop_rows_gen *s, const char *end)
     dop_nest_end(n);
 }
 
-/* Several tokens, through shared memory, so that the code that uses a sum exists once instead of once per token. */
+/* Epilogue for several tokens, through shared memory, so that code that uses a sum exists once instead of once per token. */
 static void
 finish_many(dop_rows_gen *s, const char *end)
 {
@@ -104,8 +104,9 @@ finish_many(dop_rows_gen *s, const char *end)
     dop_nest_ends(n, 2);
 }
 
-/* Several tokens, where a lane gets four neighbouring rows of the result, so that vectors are stored whole: sums stay in registers.
- * Of two neighbouring lanes with two rows each the first one gets the rows of both for the first half of the tokens. */
+/* Epilogue for several tokens in which each lane gets four adjacent rows of the result, so that whole vectors are stored and
+ * sums stay in registers. If adjacent lanes have two rows each, the first one gets the rows of both for the first half of the
+ * tokens. */
 static void
 finish_fours(dop_rows_gen *s, const char *end)
 {

@@ -1,4 +1,4 @@
-/* Variants of products on CPU devices: their tiles, and which regions each can make (gen_rows.c). */
+/* Variants of products on CPU devices: their tiles, and the regions that each supports (gen_rows.c). */
 #include "kernels/gen/gen.h"
 #include "kernels/gen/gen_tail.h"
 #include "kernels/gen/int8.h"
@@ -11,20 +11,20 @@
 #include "kernels/emit/weight_types.h"
 
 static uint64_t
-trips(const dop_site *s, const dop_tile *tile)
+trips_rows(const dop_site *s, const dop_tile *tile)
 {
     const dop_analysis *a = s->r->info;
     const dop_blocks blocks = dop_blocks_of(s->g, s->r);
     const uint64_t slots = blocks.n || a->experts.sum ? 1 : a->experts.slots,
                    sums = a->experts.sum ? a->experts.slots : 1;
     const uint64_t stores = tile->bm > 1 ? dop_turns((uint64_t)tile->rows * tile->bm / 4, 1) * 7 : 0;
-    const uint32_t walkers = tile->claims ? 1 : tile->loops; /* One may claim all blocks. */
+    const uint32_t walkers = tile->claims ? 1 : tile->loops; /* one workgroup may claim all blocks */
     uint64_t n = dop_trips_prologue(s, tile, tile->bm) + 64;
     for (uint32_t i = 0; i < a->product.n_parts; i++) {
         const dop_segment *part = &a->product.parts[i];
         uint32_t unit = dop_part_unit(s->g, part);
         unit = unit > tile->bk ? unit : tile->bk;
-        /* Values of a row that do not come in fours are gathered one by one, which takes longer. */
+        /* Rows that are not a multiple of four values are gathered value by value, which takes longer. */
         const uint64_t load =
             dop_region_wide(s->g, s->r, a->product.activations[part->act]) && a->product.depth % 4 == 0
                 ? 1
@@ -47,9 +47,10 @@ trips(const dop_site *s, const dop_tile *tile)
     return n + dop_tail_trips(s, tile);
 }
 
-/* A workgroup is one subgroup, and a block of rows by tokens is as large as the unrolled code may become. */
+/* Chooses the tile. A workgroup is one subgroup, and a block of rows by tokens is as large as the bound on unrolled code
+ * allows. */
 static void
-choose_tile(const dop_site *s, bool gemv, dop_tile *tile)
+choose_rows_tile(const dop_site *s, bool gemv, dop_tile *tile)
 {
     const dop_graph *g = s->g;
     const dop_target *t = s->t;
@@ -63,7 +64,7 @@ choose_tile(const dop_site *s, bool gemv, dop_tile *tile)
     }
     const dop_blocks b = dop_blocks_of(g, s->r);
     uint64_t products = (uint64_t)p.rows * p.k / (b.n ? b.slots : 1);
-    bool small = products < (1 << 19); /* Compiling takes longer than running then, so less code is better. */
+    bool small = products < (1 << 19); /* compiling takes longer than running: less code is better */
     tile->wg = t->subgroup;
     /* Rows, matrices, tokens and the values of a step are unrolled, so the code grows with their product. */
     tile->bm = gemv ? 1 : small || g->max_t <= 4 ? 4 : 8;
@@ -71,37 +72,37 @@ choose_tile(const dop_site *s, bool gemv, dop_tile *tile)
     tile->rows = small ? 2 : p.most > 1 ? 2 : 4;
     while (tile->rows > 1 && p.rows < tile->rows * t->subgroup * t->cores * 2)
         tile->rows /= 2;
-    /* A workgroup computes its activations itself, so it should have a quarter of a million products, and every core should
-     * get equally many workgroups, because the driver distributes them beforehand.  Blocks of tokens are workgroups too. */
+    /* Each workgroup computes its own activations, so it should have about 2^18 products. Every core should get equally many
+     * workgroups, because the driver distributes them in advance. Blocks of tokens are also workgroups. */
     const uint32_t tiles = b.n ? b.n * (b.span / tile->bm) : dop_div_up_u32(gemv ? 1 : g->max_t, tile->bm);
     uint64_t loops = (products * tile->bm) >> 18, most = t->cores * 8 / tiles;
     loops = loops > most ? most : loops;
     tile->loops = loops < t->cores ? t->cores : dop_pow2_floor((uint32_t)loops);
-    while (t->loop_trips && trips(s, tile) > t->loop_trips && tile->loops < p.rows)
+    while (t->loop_trips && trips_rows(s, tile) > t->loop_trips && tile->loops < p.rows)
         tile->loops *= 2;
-    /* Threads wake one after the other, or are kept from running for a while, so equal shares do not end at the same time.
-     * The ranges of an arg-max stay shares, which were faster: a large matrix, where a late thread matters little. */
+    /* Threads start at different times, or are preempted, so equal shares do not end at the same time. Ranges of an arg-max
+     * remain fixed shares, which were faster: late threads matter little for a large matrix. */
     if (t->cpu && t->merges && gemv && !s->r->info->tail.id && s->r->info->product.n_parts <= DOP_COUNTS_MOST) {
         tile->claims = true;
-        tile->claims = !t->loop_trips || trips(s, tile) <= t->loop_trips;
+        tile->claims = !t->loop_trips || trips_rows(s, tile) <= t->loop_trips;
     }
 }
 
 static void
 tile_of_one(const dop_site *s, dop_tile *tile)
 {
-    choose_tile(s, true, tile);
+    choose_rows_tile(s, true, tile);
 }
 
 static void
 tile_of_several(const dop_site *s, dop_tile *tile)
 {
-    choose_tile(s, false, tile);
+    choose_rows_tile(s, false, tile);
 }
 
-/* Eight lanes make a unit, four values each, so a subgroup must have that many. */
+/* Refuses subgroups below eight lanes: eight lanes with four values each make a unit. */
 static dop_refusal
-fits(const dop_site *s)
+fits_rows(const dop_site *s)
 {
     if (s->t->subgroup < 8)
         return (dop_refusal){"subgroups are smaller than 8", NULL};
@@ -110,9 +111,9 @@ fits(const dop_site *s)
 }
 
 static dop_refusal
-fits_ints(const dop_site *s)
+fits_rows_ints(const dop_site *s)
 {
-    dop_refusal no = fits(s);
+    dop_refusal no = fits_rows(s);
     return no.why ? no : dop_int8_refuses(s);
 }
 
@@ -137,7 +138,7 @@ fits_experts(const dop_site *s)
         return (dop_refusal){"a statistic is summed up beside the products", NULL};
     if (!a->experts.sum && dop_node_at(s->g, a->product.act)->shape.rank == 3)
         return (dop_refusal){"each slot has a row of its own", NULL};
-    return fits(s);
+    return fits_rows(s);
 }
 
 static dop_refusal
@@ -146,11 +147,11 @@ fits_blocks(const dop_site *s)
     dop_refusal no = dop_blocks_refuse(s);
     if (s->r->info->product.n_stats > 0)
         return (dop_refusal){"a statistic is summed up beside the products", NULL};
-    return no.why ? no : fits(s);
+    return no.why ? no : fits_rows(s);
 }
 
-/* The lanes of the one subgroup pass activations to each other, four values each, and rows of matrices, tokens and the values of a step
- * are unrolled. */
+/* Checks the tile: the lanes of the one subgroup exchange four activation values each. Rows of matrices, tokens and the
+ * values of a step are unrolled. */
 static void
 check_lanes(dop_check *c)
 {
@@ -171,7 +172,7 @@ legal_one(dop_check *c)
         check_lanes(c);
 }
 
-/* Tokens are stored in fours.  Tiles divide a block of rows of one expert. */
+/* Checks the tile: tokens are stored in fours, and tiles divide a block of rows of one expert. */
 static void
 legal_several(dop_check *c)
 {
@@ -181,26 +182,26 @@ legal_several(dop_check *c)
         check_lanes(c);
 }
 
-/* One workgroup may claim all blocks, which must not be too many turns for the driver. */
+/* Clears `claims` if the loop trip count would exceed the target's limit, because one workgroup may claim all blocks. */
 static void
-settle(const dop_site *s, dop_tile *tile)
+settle_rows_tile(const dop_site *s, dop_tile *tile)
 {
-    if (tile->rows && tile->loops) /* else it is illegal */
-        tile->claims = tile->claims && (!s->t->loop_trips || trips(s, tile) <= s->t->loop_trips);
+    if (tile->rows && tile->loops) /* otherwise the tile is illegal */
+        tile->claims = tile->claims && (!s->t->loop_trips || trips_rows(s, tile) <= s->t->loop_trips);
 }
 
-/* What all variants have in common; those of one row, and of several. */
-#define ROWS .shared = dop_rows_shared, .emit = dop_rows_emit, .trips = trips, .ahead = true, .texels = true
-#define ONE                                                    \
-    .tile = tile_of_one, .legal = legal_one, .settle = settle, \
+/* Descriptor fields of all variants, of those for one row, and of those for several. */
+#define ROWS .shared = dop_rows_shared, .emit = dop_rows_emit, .trips = trips_rows, .ahead = true, .texels = true
+#define ONE                                                              \
+    .tile = tile_of_one, .legal = legal_one, .settle = settle_rows_tile, \
     .fields = DOP_FIELD(rows) | DOP_FIELD(loops) | DOP_FIELD(bk), ROWS
 #define SEVERAL                                                           \
     .tile = tile_of_several, .avoid = avoid_gpus, .legal = legal_several, \
     .fields = DOP_FIELD(rows) | DOP_FIELD(loops) | DOP_FIELD(bm) | DOP_FIELD(bk), ROWS
 
-const dop_descriptor dop_descriptor_gemv_rows = {ONE, .fits = fits, .avoid = avoid_gpus, .tunes = DOP_FIELD(rows)};
-const dop_descriptor dop_descriptor_gemv_rows_i8 = {ONE, .fits = fits_ints, .avoid = avoid_ints_and_gpus,
+const dop_descriptor dop_descriptor_gemv_rows = {ONE, .fits = fits_rows, .avoid = avoid_gpus, .tunes = DOP_FIELD(rows)};
+const dop_descriptor dop_descriptor_gemv_rows_i8 = {ONE, .fits = fits_rows_ints, .avoid = avoid_ints_and_gpus,
                                                     .tunes = DOP_FIELD(rows), .ints = true};
-const dop_descriptor dop_descriptor_matmul_rows = {SEVERAL, .fits = fits};
+const dop_descriptor dop_descriptor_matmul_rows = {SEVERAL, .fits = fits_rows};
 const dop_descriptor dop_descriptor_expert_rows = {ONE, .fits = fits_experts, .avoid = avoid_gpus};
 const dop_descriptor dop_descriptor_expert_block_rows = {SEVERAL, .fits = fits_blocks};

@@ -1,9 +1,9 @@
-/* Arg-max of the logits: alone, as partial results, or merging partial results; the last step of a greedy token also
- * advances the step record.
+/* Arg-max of the logits: of whole rows, of parts of a row, or merging partial results. In a greedy decode step, the last
+ * dispatch also advances the step record.
  *
- * For a row that is flagged in the step record, the pick is among the columns of a mask (dop_step of base/step_record.h).
- * Partial results cover all columns, so where they are merged, such a row's logits are read again.  A row may also ask for a
- * draw; kernels for CPU devices have no draws, because there the host has the logits anyway and is quicker. */
+ * For a row flagged in the step record, the pick is restricted to the columns of a mask (dop_step of base/step_record.h).
+ * Partial results cover all columns, so the merge reads such a row's logits again. A row may also request sampling. Kernels
+ * for CPU devices do not sample, because the host has the logits anyway and is faster. */
 #include "kernels/row/gen_argmax.h"
 #include "kernels/gen/gen.h"
 #include "kernels/gen/products.h"
@@ -12,10 +12,10 @@
 
 #include "base/step_record.h"
 
-/* The largest of the columns [first, end), for `each` also the largest of the others; the kernel that picks considers only those that the
- * row's mask allows. */
+/* Emits the maximum over the columns [first, end) and, with `each`, the second largest value. The kernel that picks considers
+ * only columns allowed by the row's mask. */
 static void
-scan_row(dop_gen *gen, dop_node_id x, const char *first, const char *end, bool picks, bool each, dop_buf *scan)
+scan_logits(dop_gen *gen, dop_node_id x, const char *first, const char *end, bool picks, bool each, dop_buf *scan)
 {
     dop_emit *e = &gen->e;
     bool tokens = dop_node_per_token(e->g, x) && e->g->max_t > 1;
@@ -25,7 +25,7 @@ scan_row(dop_gen *gen, dop_node_id x, const char *first, const char *end, bool p
         dop_emit_line(e, "uint may = masked ? U32(%s).v[mask + c / 32u] : 0xffffffffu;", dop_emit_step(e));
     const char *v = dop_emit_value(e, x, (dop_index){tokens ? "t" : "0u", "c"}, 1);
     dop_emit_line(e, "float logit = dop_logit(%s);", v);
-    /* A value that is not finite is found whether or not it may be picked. */
+    /* Values that are not finite are detected even in masked columns. */
     const char *may = picks ? "((may >> c % 32u & 1u) != 0u || logit > 3.4e38)" : "true";
     if (each)
         dop_emit_line(e, "next = %s ? max(next, min(logit, best)) : next;", may);
@@ -36,10 +36,10 @@ scan_row(dop_gen *gen, dop_node_id x, const char *first, const char *end, bool p
     dop_buf_puts(scan, "    }\n");
 }
 
-/* Workgroups that share out a row among several rows, by 16 columns of an invocation: as many as there are multiprocessors for, but no
- * more than the last one has invocations for their results. */
+/* Returns the number of workgroups that share a row in a multi-row step, at 16 columns per invocation. Limited by the number
+ * of multiprocessors, and by the workgroup size, because the last workgroup merges one result per invocation. */
 static uint32_t
-sharing(const dop_gen *gen, uint32_t cols)
+count_row_sharers(const dop_gen *gen, uint32_t cols)
 {
     const dop_emit *e = &gen->e;
     const dop_target *t = e->target;
@@ -49,8 +49,8 @@ sharing(const dop_gen *gen, uint32_t cols)
     return all < most ? (all < wg ? all : wg) : most < wg ? most : wg;
 }
 
-/* The largest column of a row among several rows, or of a workgroup's share of it.  Invocations wait mostly for memory, so they load
- * four columns at a time, with four loads in flight.  Loads behind the last columns load the last ones once more. */
+/* Emits the maximum over a row in a multi-row step, or over a workgroup's share of it. The loop is memory-bound, so each
+ * invocation loads four columns at a time, with four loads in flight. Loads past the end are clamped. */
 static void
 scan_fours(dop_gen *gen, dop_node_id x, uint32_t cols, uint32_t shares, dop_buf *scan)
 {
@@ -80,9 +80,9 @@ scan_fours(dop_gen *gen, dop_node_id x, uint32_t cols, uint32_t shares, dop_buf 
                    cols);
 }
 
-/* Workgroups that share a row store what they have found, and the last one to finish finds the largest of that. */
+/* Emits the merge: workgroups that share a row store their results, and the last one to finish reduces them. */
 static void
-meet(dop_gen *gen, uint32_t shares, dop_buf *found)
+merge_row_shares(dop_gen *gen, uint32_t shares, dop_buf *found)
 {
     dop_emit *e = &gen->e;
     const char *memory = dop_emit_sums(e, (uint64_t)e->g->max_t * shares * 16), *counts = dop_emit_counts(e);
@@ -102,7 +102,7 @@ meet(dop_gen *gen, uint32_t shares, dop_buf *found)
         memory, shares, counts, shares, shares, memory, shares);
 }
 
-/* Offset of the masks in the step record, in words. */
+/* Returns the offset of the masks in the step record, in words. */
 static uint32_t
 masks_at(const dop_graph *g)
 {
@@ -110,16 +110,17 @@ masks_at(const dop_graph *g)
     return DOP_STEP_WORDS + (page ? g->max_q * (g->max_s / page) : 0);
 }
 
-/* Index, in the step record, of the parity of replace states: which of a state's copies is current for the row's sequence. */
+/* Returns the index, in the step record, of the parity that selects the current copy of replace states for the row's
+ * sequence. */
 static const char *
-parity_of(const dop_graph *g)
+row_parity_index(const dop_graph *g)
 {
     return g->max_q == 1 ? "0" : "row.sequence";
 }
 
-/* Loads what the step record says about the row: its entry in the row table, its mask.  Where the pick advances the step,
- * everything that changes is loaded here, and the first row is loaded beside the number of rows, because it is usually the last
- * one: each load that waits for another costs a trip to memory. */
+/* Emits code that loads the row's entry in the row table and its mask. If the pick advances the step, loads all fields that
+ * change as well. The first row is loaded along with the number of rows, because it is usually the last one; a dependent load
+ * costs a round trip to memory. */
 static void
 find_mask(dop_emit *e, bool each, uint32_t cols, dop_buf *scan)
 {
@@ -137,11 +138,10 @@ find_mask(dop_emit *e, bool each, uint32_t cols, dop_buf *scan)
                    "    uint mask = %uu + row.sequence * %uu;\n",
                    DOP_ROW_MASKED, masks_at(g), dop_div_up_u32(cols, 32));
     if (!each && dop_graph_replaces(g))
-        dop_buf_printf(scan, "    uint parity = %s.parity[%s];\n", s, parity_of(g));
+        dop_buf_printf(scan, "    uint parity = %s.parity[%s];\n", s, row_parity_index(g));
 }
 
-/* Code for a draw with sampling parameters: the function that reads any column of the row, and the call, for rows that ask for a
- * draw. */
+/* Emits sampling: the function that reads any column of the row, and the call for rows that request it. */
 static void
 put_draw(dop_gen *gen, dop_node_id x, dop_buf *decls, dop_buf *draw)
 {
@@ -168,8 +168,8 @@ put_draw(dop_gen *gen, dop_node_id x, dop_buf *decls, dop_buf *draw)
                    (uint32_t)(sizeof(dop_row_way) / sizeof(uint32_t)));
 }
 
-/* Makes the pick from the index of the largest column: the index itself, or the id that a list has there.  An id outside every vocabulary
- * reports a logit that was not finite. */
+/* Emits the pick for the index of the maximum: the index itself, or the id at that index of a list. The id 0xffffffff reports
+ * a logit that was not finite. */
 static void
 name_pick(dop_emit *e, dop_node_id list, dop_buf *store)
 {
@@ -183,7 +183,8 @@ name_pick(dop_emit *e, dop_node_id list, dop_buf *store)
     dop_emit_line(e, "at = best > 3.4e38 || at == 0xffffffffu ? 0xffffffffu : uint(%s);", id);
 }
 
-/* Stores the pick of a step of a single row, which advances the step record: the picked id is the token of the next step. */
+/* Emits code that stores the pick of a single-row step and advances the step record: the picked id is the token of the next
+ * step. */
 static void
 store_pick(dop_emit *e, dop_buf *store)
 {
@@ -194,12 +195,13 @@ store_pick(dop_emit *e, dop_buf *store)
                    "        %s.rows[0] = Row(at, row.position%s, row.sequence, row.flags);\n"
                    "        %s.n_rows = 1u;\n",
                    s, DOP_STEP_RING, s, s, g->stays ? "" : " + 1u", s);
-    /* The step, all of whose rows are of one sequence, is complete, so the states that it wrote become the current ones. */
+    /* All rows of the step belong to one sequence and are complete, so the states it wrote become current. */
     if (dop_graph_replaces(g))
-        dop_buf_printf(store, "        %s.parity[%s] = (parity + 1u) %% %uu;\n", s, parity_of(g), g->copies);
+        dop_buf_printf(store, "        %s.parity[%s] = (parity + 1u) %% %uu;\n", s, row_parity_index(g), g->copies);
 }
 
-/* Stores the picks of a step of several rows, for the host; a row may ask that the device continues with its pick. */
+/* Emits code that stores the picks of a multi-row step for the host. A row may request that the device continues with its
+ * pick. */
 static void
 store_each(dop_emit *e, const char *token, dop_buf *store)
 {
@@ -218,7 +220,7 @@ store_each(dop_emit *e, const char *token, dop_buf *store)
                    token, next);
 }
 
-/* Does the kernel pick for every row, for the host? */
+/* True if the kernel picks for every row of the step, for the host. */
 static bool
 picks_each(const dop_graph *g, dop_node_id id)
 {
@@ -232,7 +234,7 @@ draws(const dop_target *t, dop_op op)
 }
 
 static dop_status
-emit(dop_gen *gen)
+emit_argmax(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
@@ -263,22 +265,22 @@ emit(dop_gen *gen)
                        "    best = -3.4e38;\n"
                        "    at = 0xffffffffu;\n",
                        cols / 2, a, a);
-        scan_row(gen, x, "0u", dop_emit_str(e, "%uu", dop_node_cols(g, x)), true, false, scan);
+        scan_logits(gen, x, "0u", dop_emit_str(e, "%uu", dop_node_cols(g, x)), true, false, scan);
         dop_buf_puts(scan, "    }\n");
     } else if (n->op == DOP_OP_argmax_part) {
         uint32_t parts = (uint32_t)dop_node_i(g, id, DOP_A_parts), chunk = dop_div_up_u32(cols, parts);
         gen->grid[0] = parts;
-        scan_row(gen, n->src[0], dop_emit_str(e, "part * %uu", chunk),
-                 dop_emit_str(e, "min((part + 1u) * %uu, %uu)", chunk, cols), false, false, scan);
+        scan_logits(gen, n->src[0], dop_emit_str(e, "part * %uu", chunk),
+                    dop_emit_str(e, "min((part + 1u) * %uu, %uu)", chunk, cols), false, false, scan);
     } else {
         find_mask(e, each, cols, scan);
-        const uint32_t shares = sharing(gen, cols);
+        const uint32_t shares = count_row_sharers(gen, cols);
         if (each && cols % 4 == 0 && dop_emit_wide(e, n->src[0])) {
             scan_fours(gen, n->src[0], cols, shares, scan);
             if (shares > 1)
-                meet(gen, shares, found);
+                merge_row_shares(gen, shares, found);
         } else {
-            scan_row(gen, n->src[0], "0u", dop_emit_str(e, "%uu", cols), true, each, scan);
+            scan_logits(gen, n->src[0], "0u", dop_emit_str(e, "%uu", cols), true, each, scan);
         }
     }
     if (n->op == DOP_OP_argmax_part) {
@@ -302,7 +304,7 @@ emit(dop_gen *gen)
     return st == DOP_OK ? dop_template_fill(gen, "argmax.glsl", &keys, &gen->main) : st;
 }
 
-/* Bytes of shared memory of an invocation. */
+/* Returns the bytes of shared memory per invocation. */
 static uint32_t
 shared_each(const dop_graph *g, const dop_target *t, dop_node_id id)
 {
@@ -310,29 +312,29 @@ shared_each(const dop_graph *g, const dop_target *t, dop_node_id id)
 }
 
 static uint32_t
-shared_bytes(dop_gen *gen)
+argmax_shared_bytes(dop_gen *gen)
 {
     const dop_emit *e = &gen->e;
     return gen->choice->tile.wg * shared_each(e->g, e->target, e->r->outs[e->r->n_outs - 1]);
 }
 
-/* One workgroup has a whole row of logits, so it is as large as the target allows. */
+/* Chooses the largest workgroup that the target allows, because one workgroup processes a whole row of logits. */
 static void
-choose_tile(const dop_site *s, dop_tile *tile)
+choose_argmax_tile(const dop_site *s, dop_tile *tile)
 {
     dop_node_id id = s->r->outs[s->r->n_outs - 1];
     bool row = picks_each(s->g, id) || dop_node_at(s->g, id)->op == DOP_OP_argmax_merge;
     if (row && !s->t->cpu)
         tile->wg = dop_wg_of(s->t, s->t->schedule.argmax_wg);
-    const uint32_t each = shared_each(s->g, s->t, id) + 4; /* and the sum of an invocation, which every kernel has */
+    const uint32_t each = shared_each(s->g, s->t, id) + 4; /* plus the reduction slot of every kernel */
     while (tile->wg > 1 && tile->wg * each > s->t->shared_bytes)
         tile->wg /= 2;
 }
 
 const dop_descriptor dop_descriptor_argmax = {
-    .tile = choose_tile,
-    .shared = shared_bytes,
-    .emit = emit,
+    .tile = choose_argmax_tile,
+    .shared = argmax_shared_bytes,
+    .emit = emit_argmax,
     .trips = dop_trips_argmax,
 };
 

@@ -1,6 +1,6 @@
-/* Choices of experts: rows of scores in shared memory, the largest of them, and what is computed from these.  A choice is either
- * a dispatch of its own, with a workgroup for each row of the step, or runs before the products of a region, where every
- * workgroup repeats it.  Rows and what is summed over them are row programs. */
+/* Expert choice: rows of scores in shared memory, their top-k, and values computed from these. A choice is either a dispatch
+ * with one workgroup per row of the step, or a prologue of products that every workgroup repeats. Rows and their reductions
+ * are row programs. */
 #include "kernels/row/gen_choice.h"
 #include "ir/graph/access.h"
 #include "ir/graph/dims.h"
@@ -15,17 +15,17 @@ typedef struct choice {
     const dop_choice_program *p;
     dop_nest *n;
     uint32_t serial;
-    uint32_t rows; /* memory of all rows so far */
+    uint32_t rows; /* memory bits of all rows so far */
 } choice;
 
-/* A row in shared memory, and its bits there. */
+/* A row in shared memory, and its memory bits. */
 typedef struct row {
     const char *name;
     uint32_t memory;
 } row;
 
 static uint32_t
-cols_of(const choice *s, dop_node_id id)
+choice_cols(const choice *s, dop_node_id id)
 {
     return dop_node_cols(s->gen->e.g, id);
 }
@@ -47,7 +47,7 @@ bound_row(const choice *s, dop_node_id base)
     return NULL;
 }
 
-/* From now on the row has the node's values. */
+/* Binds the node's value to the row. */
 static void
 bind_row(choice *s, dop_node_id id, row r)
 {
@@ -55,7 +55,7 @@ bind_row(choice *s, dop_node_id id, row r)
     dop_emit_bind(&s->gen->e, id, r.name, true, NULL);
 }
 
-/* Begins a loop over columns of a row, of which an invocation has one at a time; it writes a row that no other code has read. */
+/* Begins a loop over the columns of a row, one column per invocation. It writes row `to`, which no other code has read. */
 static void
 each_column(choice *s, const char *column, uint32_t count, const row *to)
 {
@@ -65,17 +65,18 @@ each_column(choice *s, const char *column, uint32_t count, const row *to)
     loop->writes = to ? to->memory : 0;
 }
 
-/* The program of one node, which sums over rows, or of none, which has values only; `staged`: what becomes a row, 0: nothing. */
+/* Emits code that runs the program of one node, which reduces rows, or of none (node NULL), which only evaluates `staged`.
+ * `staged` becomes a row; 0: nothing does. */
 static void
 run_program(choice *s, const dop_node_id *node, dop_node_id staged)
 {
     const dop_graph *g = s->gen->e.g;
     row r = {0};
     if (staged)
-        r = new_row(s, dop_node_at(g, staged)->type == DOP_TYPE_u32 ? "uint" : "float", cols_of(s, staged));
+        r = new_row(s, dop_node_at(g, staged)->type == DOP_TYPE_u32 ? "uint" : "float", choice_cols(s, staged));
     const dop_rowprog p = {.nodes = node,
                            .n_nodes = node ? 1 : 0,
-                           .len = cols_of(s, staged ? staged : dop_node_at(g, *node)->src[0]),
+                           .len = choice_cols(s, staged ? staged : dop_node_at(g, *node)->src[0]),
                            .t = s->p->t,
                            .unit = "0u",
                            .store_if = s->p->store_if,
@@ -90,9 +91,9 @@ run_program(choice *s, const dop_node_id *node, dop_node_id staged)
         bind_row(s, staged, r);
 }
 
-/* The row of a value, computed or loaded here unless it exists already. */
+/* Returns the row of a value, which is computed or loaded here unless it exists already. */
 static const char *
-row_of(choice *s, dop_node_id id)
+find_value_row(choice *s, dop_node_id id)
 {
     const dop_node_id base = dop_node_base(s->gen->e.g, id, NULL);
     if (!bound_row(s, base))
@@ -100,18 +101,19 @@ row_of(choice *s, dop_node_id id)
     return bound_row(s, base);
 }
 
-/* near_softmax (ops.def): for each chosen column, its softmax over the columns near it that no earlier slot has. */
+/* Emits near_softmax (ops.def): for each chosen column, its softmax over the nearby columns that no earlier slot has
+ * chosen. */
 static void
 near_softmax(choice *s, dop_node_id id)
 {
     dop_nest *n = s->n;
     const dop_node *node = dop_node_at(s->gen->e.g, id);
-    const char *x = row_of(s, node->src[0]), *ids = row_of(s, node->src[1]);
-    const row y = new_row(s, "float", cols_of(s, id));
-    each_column(s, "i", cols_of(s, id), &y);
+    const char *x = find_value_row(s, node->src[0]), *ids = find_value_row(s, node->src[1]);
+    const row y = new_row(s, "float", choice_cols(s, id));
+    each_column(s, "i", choice_cols(s, id), &y);
     dop_nest_let(n, "float", "top", "%s[%s[i]]", x, ids);
     dop_nest_let(n, "float", "sum", "0.0");
-    dop_nest_for(n, "j", "0u", dop_nest_text(n, "%uu", cols_of(s, node->src[0])), NULL);
+    dop_nest_for(n, "j", "0u", dop_nest_text(n, "%uu", choice_cols(s, node->src[0])), NULL);
     dop_nest_let(n, "bool", "near", "top - %s[j] <= %.9g * max(abs(%s[j]), top)", x,
                  dop_node_f(s->gen->e.g, id, DOP_A_eps), x);
     dop_nest_for(n, "b", "0u", "i", NULL);
@@ -124,7 +126,7 @@ near_softmax(choice *s, dop_node_id id)
     bind_row(s, id, y);
 }
 
-/* Masks scores for a choice in groups: columns of the best groups keep their scores, all others get -inf. */
+/* Emits code that masks scores for grouped choices: columns of the best groups keep their scores, all others get -inf. */
 static const char *
 keep_groups(choice *s, dop_node_id id, const char *x, uint32_t len)
 {
@@ -137,7 +139,7 @@ keep_groups(choice *s, dop_node_id id, const char *x, uint32_t len)
     dop_nest_let(n, "float", "last", "3.4e38");
     dop_nest_let(n, "uint", "at", "0u");
     dop_nest_for(n, "b", "0u", dop_nest_text(n, "%uu", (uint32_t)dop_node_i(g, id, DOP_A_group_best)), NULL);
-    dop_nest_let(n, "float", "most", "-3.4e38"); /* the largest that is not larger than the previous one */
+    dop_nest_let(n, "float", "most", "-3.4e38"); /* the largest value that is not larger than the previous one */
     dop_nest_let(n, "uint", "where", "0u");
     dop_nest_for(n, "i", "0u", dop_nest_text(n, "%uu", each), NULL);
     dop_nest_let(n, "float", "y", "%s[h * %uu + i]", x, each);
@@ -167,9 +169,9 @@ keep_groups(choice *s, dop_node_id id, const char *x, uint32_t len)
     return kept.name;
 }
 
-/* How many invocations, neighbours in a subgroup, share the comparisons of one column with the others. */
+/* Returns the number of neighboring invocations of a subgroup that share the comparisons of one column with all others. */
 static uint32_t
-counters(const choice *s, uint32_t len)
+count_comparers(const choice *s, uint32_t len)
 {
     const dop_gen *gen = s->gen;
     uint32_t n = 1;
@@ -179,23 +181,23 @@ counters(const choice *s, uint32_t len)
     return n;
 }
 
-/* A column's place is the number of columns that come before it.  Every place is first filled with some column, because with
- * scores that are NaN a place might otherwise stay empty. */
+/* Emits top_k by rank: a column's rank is the number of columns that precede it. Every rank is initialized to some column,
+ * because with NaN scores a rank may otherwise stay unset. */
 static void
 top_k(choice *s, dop_node_id id)
 {
     dop_emit *e = &s->gen->e;
     dop_nest *n = s->n;
     const dop_node_id from = dop_node_at(e->g, id)->src[0];
-    const uint32_t len = cols_of(s, from), k = cols_of(s, id), share = counters(s, len);
+    const uint32_t len = choice_cols(s, from), k = choice_cols(s, id), share = count_comparers(s, len);
     const row ids = new_row(s, "uint", k), filled = {ids.name, dop_nest_memory(n, "first columns")};
     each_column(s, "i", k, &filled);
     dop_nest_set(n, dop_nest_text(n, "%s[i]", ids.name), "i");
     dop_nest_end(n);
-    const char *x = row_of(s, from);
+    const char *x = find_value_row(s, from);
     if (dop_node_i(e->g, id, DOP_A_groups) > 1)
         x = keep_groups(s, id, x, len);
-    s->rows |= filled.memory; /* what follows has the places from the invocations that filled them */
+    s->rows |= filled.memory; /* later code needs a barrier after the initialization */
     each_column(s, "at", len * share, &ids);
     dop_nest_let(n, "uint", "i", "at / %uu", share);
     dop_nest_let(n, "uint", "before", "0u");
@@ -217,7 +219,7 @@ top_k(choice *s, dop_node_id id)
     bind_row(s, id, ids);
 }
 
-/* Does a row program compute the node? */
+/* True if a row program computes the node. */
 static bool
 has_program(const dop_graph *g, dop_node_id id)
 {
@@ -225,7 +227,7 @@ has_program(const dop_graph *g, dop_node_id id)
     return op == DOP_OP_softmax || op == DOP_OP_rmsnorm || op == DOP_OP_layernorm || dop_node_is(g, id, DOP_STATISTIC);
 }
 
-/* Values that need all of another row are computed here; the others are expressions where they are used. */
+/* Computes values that depend on a whole other row; all other values are expressions at their uses. */
 static void
 add_node(choice *s, const dop_node_id *id)
 {
@@ -236,30 +238,30 @@ add_node(choice *s, const dop_node_id *id)
     } else if (n->op == DOP_OP_near_softmax) {
         near_softmax(s, *id);
     } else if (has_program(g, *id)) {
-        row_of(s, n->src[0]);
+        find_value_row(s, n->src[0]);
         run_program(s, id, dop_node_is(g, *id, DOP_STATISTIC) ? 0 : *id);
     } else if (dop_node_extent(g, *id) == DOP_EXTENT_row) { /* a value from anywhere in the row */
-        row_of(s, n->src[0]);
+        find_value_row(s, n->src[0]);
     }
 }
 
 static void
-store(choice *s, dop_node_id id)
+store_choice_value(choice *s, dop_node_id id)
 {
     dop_emit *e = &s->gen->e;
     const dop_index ix = {s->p->t, "i"};
     dop_buf inner = {0};
     dop_emit_scope(e, &inner, "        ");
     dop_emit_store(e, id, ix, 1, dop_emit_value(e, id, ix, 1));
-    each_column(s, "i", cols_of(s, id), NULL);
+    each_column(s, "i", choice_cols(s, id), NULL);
     dop_nest_hole(s->n, "store", dop_gen_keep(s->gen, &inner));
     dop_nest_end(s->n);
 }
 
-/* Stores what other regions read.  A condition stands around all loops, so that workgroups that store nothing have none of them, and a
- * barrier that they need comes before it. */
+/* Emits code that stores the values that other regions read. One condition encloses all loops, so that workgroups that store
+ * nothing skip them; a barrier that they need precedes it. */
 static void
-store_all(choice *s)
+store_choice(choice *s)
 {
     const dop_choice_program *p = s->p;
     bool any = false;
@@ -269,7 +271,7 @@ store_all(choice *s)
         if (p->store_if && !any)
             dop_nest_if(s->n, "%s", p->store_if)->apart = true;
         any = true;
-        store(s, p->nodes[i]);
+        store_choice_value(s, p->nodes[i]);
     }
     if (p->store_if && any)
         dop_nest_end(s->n);
@@ -298,8 +300,8 @@ dop_gen_choice(dop_gen *gen, const dop_choice_program *p, dop_nest *n)
     for (uint32_t i = 0; i < p->n_nodes && gen->e.status == DOP_OK; i++)
         add_node(&s, &p->nodes[i]);
     for (uint32_t i = 0; i < p->n_kept && gen->e.status == DOP_OK; i++)
-        row_of(&s, p->kept[i]);
-    store_all(&s);
+        find_value_row(&s, p->kept[i]);
+    store_choice(&s);
 }
 
 const char *
@@ -311,7 +313,7 @@ dop_choice_row(const dop_gen *gen, dop_node_id id)
 }
 
 static dop_choice_program
-program_of(dop_gen *gen)
+region_choice_program(dop_gen *gen)
 {
     const dop_region *r = gen->e.r;
     return (dop_choice_program){.nodes = r->nodes,
@@ -320,11 +322,11 @@ program_of(dop_gen *gen)
 }
 
 static dop_status
-emit(dop_gen *gen)
+emit_choice(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const bool tokens = dop_node_per_token(e->g, e->r->outs[0]);
-    const dop_choice_program p = program_of(gen);
+    const dop_choice_program p = region_choice_program(gen);
     const uint32_t rows =
         tokens ? e->g->max_t : (uint32_t)dop_dim_value(e->g, dop_node_at(e->g, e->r->outs[0])->shape.dim[0], 1);
     dop_nest_placement pl = {.subgroup = e->target->subgroup, .sum = DOP_MEET_shared};
@@ -341,14 +343,14 @@ emit(dop_gen *gen)
 }
 
 static uint32_t
-shared_bytes(dop_gen *gen)
+choice_shared_bytes(dop_gen *gen)
 {
-    dop_choice_program p = program_of(gen);
+    dop_choice_program p = region_choice_program(gen);
     return dop_choice_bytes(gen, &p);
 }
 
 static void
-tile(const dop_site *s, dop_tile *out)
+choose_choice_tile(const dop_site *s, dop_tile *out)
 {
     uint32_t most = 1;
     for (uint32_t i = 0; i < s->r->info->n_reads; i++)
@@ -356,13 +358,13 @@ tile(const dop_site *s, dop_tile *out)
             most = dop_node_cols(s->g, s->r->info->reads[i]);
     while (out->wg > 32 && out->wg / 2 >= most)
         out->wg /= 2;
-    if (s->t->cpu) /* barriers are expensive there */
+    if (s->t->cpu) /* barriers are expensive on CPU devices */
         out->wg = out->wg < 32 ? out->wg : 32;
 }
 
 const dop_descriptor dop_descriptor_choice = {
-    .tile = tile,
-    .shared = shared_bytes,
-    .emit = emit,
+    .tile = choose_choice_tile,
+    .shared = choice_shared_bytes,
+    .emit = emit_choice,
     .trips = dop_trips_choice,
 };

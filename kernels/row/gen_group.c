@@ -1,5 +1,5 @@
-/* Products by expert: one small dispatch sorts the rows of a step into blocks of one expert each, and the kernels of
- * products find their rows in these blocks. */
+/* Products by expert: a small dispatch sorts the rows of a step into blocks of one expert each. Product kernels then look up
+ * their rows in these blocks. */
 #include "kernels/row/gen_group.h"
 #include "kernels/gen/gen.h"
 #include "kernels/gen/products.h"
@@ -9,7 +9,7 @@
 dop_blocks
 dop_blocks_of(const dop_graph *g, const dop_region *r)
 {
-    enum { SPAN = 128 }; /* of blocks whose rows follow one another: the most rows that a tile may have */
+    enum { SPAN = 128 }; /* maximum number of rows per tile, for blocks of consecutive rows */
     const dop_analysis *a = r->info;
     const dop_expert_facts *x = &a->experts;
     const bool apart = a->product.n_mats > 0 && dop_node_has_experts(g, a->product.mats[0]) && !x->ids && !x->sum;
@@ -50,12 +50,12 @@ declare_blocks(const dop_blocks *b, dop_buf *decls)
                    b->span, b->slots);
 }
 
-/* Sets dop_pair and dop_matrix for tile number `tile`, and returns where the tile has no pairs. */
+/* Emits code that sets dop_pair and dop_matrix for tile number `tile`, and returns if the tile has no pairs. */
 static void
-begin_blocks(dop_gen *gen, const dop_blocks *b, const char *tile, dop_buf *out)
+begin_block_tiles(dop_gen *gen, const dop_blocks *b, const char *tile, dop_buf *out)
 {
     if (!b->id) {
-        const uint32_t each = b->n / b->slots; /* blocks of a slot */
+        const uint32_t each = b->n / b->slots; /* blocks per slot */
         dop_buf_printf(out,
                        "    // Tiles of a slot, whose matrix they share, side by side.\n"
                        "    const uint t0 = 0u;\n"
@@ -98,7 +98,7 @@ dop_tiles_begin(dop_gen *gen, const char *tile, const char *tokens, dop_buf *dec
         return dop_div_up_u32(gen->e.g->max_t, bm);
     }
     declare_blocks(&b, decls);
-    begin_blocks(gen, &b, tile, out);
+    begin_block_tiles(gen, &b, tile, out);
     return b.n * (b.span / bm);
 }
 
@@ -114,9 +114,9 @@ dop_blocks_column(dop_gen *gen, const dop_blocks *b, const char *pair, uint32_t 
     return dop_emit_str(&gen->e, "%s %% %uu * %uu + c", pair, b->slots, n);
 }
 
-/* Reads four ids: from the row table where the rows alone determine them, else from memory. */
+/* Emits a function that reads four expert ids: from the row table if they are an input, otherwise from memory. */
 static void
-read_ids(dop_gen *gen, dop_node_id ids, uint32_t experts, dop_buf *out)
+emit_read_ids(dop_gen *gen, dop_node_id ids, uint32_t experts, dop_buf *out)
 {
     dop_emit *e = &gen->e;
     dop_node_id base = dop_node_base(e->g, ids, NULL);
@@ -129,14 +129,14 @@ read_ids(dop_gen *gen, dop_node_id ids, uint32_t experts, dop_buf *out)
     } else {
         dop_buf_printf(out, "    uvec4 ids = dop_ldc4(%s, i);\n", dop_emit_arg(e, base, false));
     }
-    /* Scores that are not finite may give numbers that are no expert's, which must not be used as an index. */
+    /* Scores that are not finite may give invalid expert numbers, which must not be used as an index. */
     dop_buf_printf(out, "    return min(ids, uvec4(%uu));\n}\n", experts - 1);
 }
 
-/* The number of slices into which the ids are divided; an invocation counts one slice.  As many as have counts in half of the
- * shared memory, but at most 64, because the counts of all slices have to be summed up. */
+/* Returns the number of slices of the ids; each invocation counts one slice. Limited by half of the shared memory for the
+ * counts, and to 64, because the counts of all slices must be summed. */
 static uint32_t
-slices(const dop_gen *gen, uint32_t experts)
+count_id_slices(const dop_gen *gen, uint32_t experts)
 {
     const uint32_t fit = gen->e.target->shared_bytes / 8 / experts,
                    most = gen->choice->tile.wg < 64 ? gen->choice->tile.wg : 64;
@@ -144,7 +144,7 @@ slices(const dop_gen *gen, uint32_t experts)
 }
 
 static dop_status
-emit(dop_gen *gen)
+emit_group_rows(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
@@ -154,32 +154,32 @@ emit(dop_gen *gen)
     dop_node_id ids = dop_node_at(g, id)->src[0];
     dop_keys keys = {0};
     dop_buf *read = dop_keys_text(gen, &keys, "IDS");
-    read_ids(gen, ids, experts, read);
+    emit_read_ids(gen, ids, experts, read);
     DOP_NUMBERS(gen, &keys, &gen->main, {"EXPERTS", experts}, {"SPAN", s->dim[1].mul - 1}, {"BLOCKS", s->dim[0].mul},
-                {"SLICES", slices(gen, experts)}, {"SLOTS", dop_node_cols(g, ids)});
+                {"SLICES", count_id_slices(gen, experts)}, {"SLOTS", dop_node_cols(g, ids)});
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     dop_keys_set(&keys, "OUT", dop_emit_arg(e, id, true));
     return dop_template_fill(gen, "group.glsl", &keys, &gen->main);
 }
 
 static uint32_t
-shared_bytes(dop_gen *gen)
+group_shared_bytes(dop_gen *gen)
 {
     const uint32_t experts = (uint32_t)dop_node_i(gen->e.g, gen->e.r->info->root, DOP_A_experts);
-    return (slices(gen, experts) + 2) * experts * 4;
+    return (count_id_slices(gen, experts) + 2) * experts * 4;
 }
 
-/* One workgroup, as large as the target allows. */
+/* Chooses one workgroup, as large as the target allows. */
 static void
-choose_tile(const dop_site *s, dop_tile *tile)
+choose_group_tile(const dop_site *s, dop_tile *tile)
 {
     tile->wg = s->t->cpu ? 64 : s->t->max_workgroup < 1024 ? s->t->max_workgroup : 1024;
 }
 
 const dop_descriptor dop_descriptor_group_rows = {
     .any_wg = true,
-    .tile = choose_tile,
-    .shared = shared_bytes,
-    .emit = emit,
+    .tile = choose_group_tile,
+    .shared = group_shared_bytes,
+    .emit = emit_group_rows,
     .trips = dop_trips_group,
 };

@@ -1,21 +1,21 @@
-/* Moments of groups of columns over many rows, of which group norms are made: the number of values of a group in some rows, their mean, and
- * the sum of their squared distances from it.  A workgroup has some neighbouring groups and a part of the rows. */
+/* Moments of groups of columns over many rows, for group norms: number of values, mean, and sum of squared deviations of a
+ * group in one part of the rows. A workgroup processes some adjacent groups and one part of the rows. */
 #include "kernels/gen/gen.h"
 #include "kernels/gen/legal.h"
 #include "kernels/gen/templates.h"
 #include "kernels/gen/trips.h"
 #include "kernels/nest/nest.h"
 
-enum { LOADS = 4 }; /* of an invocation, in flight */
+enum { LOADS = 4 }; /* loads in flight per invocation */
 
-/* How the invocations of a workgroup share out some neighbouring groups of columns, over a part of the rows. */
+/* How the invocations of a workgroup divide some adjacent groups of columns over one part of the rows. */
 typedef struct moments_tile {
-    uint32_t wide, groups; /* columns of a group; groups of a workgroup */
-    uint32_t load;         /* columns of a load */
-    uint32_t line, rows;   /* invocations for a row, and rows at once */
+    uint32_t wide, groups; /* columns per group; groups per workgroup */
+    uint32_t load;         /* columns per load */
+    uint32_t line, rows;   /* invocations per row, and rows at once */
 } moments_tile;
 
-/* The function that reads values of the region's source: one, or four next to each other. */
+/* Emits the function that reads one value of the region's source, or four adjacent ones. */
 static void
 put_reader(dop_gen *gen, dop_node_id x, const char *name, uint32_t width, dop_buf *out)
 {
@@ -26,9 +26,10 @@ put_reader(dop_gen *gen, dop_node_id x, const char *name, uint32_t width, dop_bu
     dop_buf_puts(out, "}\n");
 }
 
-/* A row's piece is as many neighbouring groups as make full transactions with memory, so that no other workgroup reads them again. */
+/* Computes the tile. A workgroup gets enough adjacent groups for full memory transactions, so that no other workgroup reads
+ * the same cache lines. */
 static moments_tile
-tile_of(const dop_site *s, uint32_t wg)
+divide_moments(const dop_site *s, uint32_t wg)
 {
     const dop_node *n = dop_node_at(s->g, s->r->info->root);
     const dop_node_id x = n->src[0];
@@ -44,9 +45,9 @@ tile_of(const dop_site *s, uint32_t wg)
     return tile;
 }
 
-/* Adds what the invocations of a group have. */
+/* Emits the tree reduction of the invocations' sums over the rows. */
 static void
-meet(dop_nest *n, uint32_t memory, const moments_tile *tile)
+reduce_moments(dop_nest *n, uint32_t memory, const moments_tile *tile)
 {
     dop_nest_store(n, memory, "dop_sums[gl_LocalInvocationIndex]", "sums");
     dop_nest_for(n, "apart", "1u", dop_nest_text(n, "%uu", tile->rows), "apart");
@@ -58,14 +59,14 @@ meet(dop_nest *n, uint32_t memory, const moments_tile *tile)
 }
 
 static dop_status
-emit(dop_gen *gen)
+emit_moments(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
     const dop_node_id id = e->r->info->root, x = dop_node_at(g, id)->src[0];
     const dop_shape *s = &dop_node_at(g, id)->shape;
     const uint32_t parts = s->dim[0].mul, groups = s->dim[1].mul, wg = gen->choice->tile.wg;
-    const moments_tile tile = tile_of(&(dop_site){.g = g, .r = e->r, .t = e->target}, wg);
+    const moments_tile tile = divide_moments(&(dop_site){.g = g, .r = e->r, .t = e->target}, wg);
     const uint32_t columns = tile.groups * tile.wide / tile.load, each = columns / tile.groups;
     const char *type = tile.load == 4 ? "vec4" : "float";
     dop_nest n;
@@ -82,7 +83,7 @@ emit(dop_gen *gen)
     const uint32_t memory = dop_nest_shared(&n, "vec2", "dop_sums", wg);
     dop_nest_hole(&n, "x", dop_gen_keep(gen, &readers));
     dop_nest_function(&n, "main", "");
-    /* Distances are first taken from one of the values, because sums of squares cancel out far from zero. */
+    /* Sums differences to one of the values, because sums of squares far from zero would cancel. */
     dop_nest_code(&n,
                   "uint part = gl_WorkGroupID.y, rows = %s, span = (rows + %uu) / %uu;\n"
                   "uint first = min(part * span, rows), end = min(first + span, rows), at = min(first, rows - 1u);\n"
@@ -101,8 +102,8 @@ emit(dop_gen *gen)
                   "sums += u < end ? vec2(dot(x, %s(1.0)), dot(x, x)) : vec2(0.0);\n",
                   tile.rows, type, tile.groups * tile.wide, tile.load, type);
     dop_nest_ends(&n, 4);
-    meet(&n, memory, &tile);
-    /* The first invocation of a group has sums of its own, and adds those of its neighbours. */
+    reduce_moments(&n, memory, &tile);
+    /* The first invocation of a group adds up the sums of its group's columns. */
     dop_nest_if(&n, "row == 0u && own %% %uu == 0u", each < tile.line ? each : tile.line)->apart = true;
     dop_nest_code(&n,
                   "sums = vec2(0.0);\n"
@@ -121,35 +122,35 @@ emit(dop_gen *gen)
 }
 
 static uint32_t
-shared_bytes(dop_gen *gen)
+moments_shared_bytes(dop_gen *gen)
 {
     return gen->choice->tile.wg * 8;
 }
 
 static uint64_t
-trips(const dop_site *s, const dop_tile *tile)
+trips_moments(const dop_site *s, const dop_tile *tile)
 {
     const dop_node *n = dop_node_at(s->g, s->r->info->root);
-    const moments_tile by = tile_of(s, tile->wg);
+    const moments_tile by = divide_moments(s, tile->wg);
     const uint64_t rows = dop_node_rows(s->g, n->src[0], s->g->max_t), parts = n->shape.dim[0].mul,
                    columns = by.groups * by.wide / by.load;
     return dop_turns((rows + parts - 1) / parts, by.rows) * dop_turns(columns, by.line) + 2 * dop_halvings(tile->wg) +
            columns + 8;
 }
 
-/* An invocation has columns of one group. */
+/* Checks that an invocation has columns of only one group. */
 static void
-legal(dop_check *c)
+legal_moments(dop_check *c)
 {
-    const moments_tile by = tile_of(c->s, c->tile->wg);
+    const moments_tile by = divide_moments(c->s, c->tile->wg);
     const uint32_t columns = by.groups * by.wide / by.load;
     dop_check_range(c, DOP_TILE_NO_wg, by.groups > 1 ? columns : 1, c->s->t->max_workgroup);
 }
 
 const dop_descriptor dop_descriptor_moments = {
-    .legal = legal,
+    .legal = legal_moments,
     .any_wg = true,
-    .shared = shared_bytes,
-    .emit = emit,
-    .trips = trips,
+    .shared = moments_shared_bytes,
+    .emit = emit_moments,
+    .trips = trips_moments,
 };

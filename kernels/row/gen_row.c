@@ -1,4 +1,4 @@
-/* Kernels of rows, by row programs, and of element-wise regions. */
+/* Kernels for row regions, which consist of row programs, and for element-wise regions. */
 #include "ir/graph/access.h"
 #include "ir/graph/dims.h"
 #include "ir/graph/unit.h"
@@ -10,9 +10,9 @@
 #include "kernels/gen/trips.h"
 #include "kernels/nest/nest.h"
 
-enum { MANY = 8 }; /* workgroups of a multiprocessor */
+enum { MANY = 8 }; /* workgroups per multiprocessor from which on larger ones are used */
 
-/* Values of the longest unit of the region's programs. */
+/* Returns the length in values of the longest unit of the region's programs. */
 static uint32_t
 longest_unit(const dop_region *r)
 {
@@ -22,8 +22,8 @@ longest_unit(const dop_region *r)
     return most;
 }
 
-/* The number of cooperative lanes for a unit; 0: the whole workgroup.  A subgroup has a unit in a stage of short units, and where a
- * workgroup has several subgroups for units that are no longer than what a subgroup loads at once (tile_row). */
+/* Returns the number of cooperative lanes per unit; 0: the whole workgroup. A subgroup processes a unit in stages with short
+ * units. It also does so if a workgroup has several subgroups and a subgroup loads a whole unit at once (tile_row). */
 static uint32_t
 row_lanes(const dop_gen *gen)
 {
@@ -41,9 +41,9 @@ open_main(dop_gen *gen, const dop_nest_placement *pl, dop_nest *n)
     dop_nest_function(n, "main", "");
 }
 
-/* Declares the unit and the row of the step, and who is at work on it: a workgroup, or each of its subgroups. */
+/* Declares the unit and the row of the step for the workgroup or, with `each`, for each subgroup. */
 static void
-find_unit(dop_gen *gen, dop_nest *n, uint32_t each, uint32_t units)
+declare_row_unit(dop_gen *gen, dop_nest *n, uint32_t each, uint32_t units)
 {
     const char *row = "DOP_GROUP.y", *unit = "DOP_GROUP.x";
     if (each)
@@ -78,7 +78,7 @@ emit_row(dop_gen *gen)
     pl.at[DOP_PLACE_n][DOP_LEVEL_grid] = each ? dop_div_up_u32(units, wg / each) : units;
     pl.at[DOP_PLACE_n][DOP_LEVEL_group] = each ? wg / each : 1;
     open_main(gen, &pl, &n);
-    find_unit(gen, &n, each, units);
+    declare_row_unit(gen, &n, each, units);
     dop_nest_return(&n, "t >= %s", tokens ? dop_emit_n_tokens(e) : "1u");
     for (uint32_t i = 0; i < r->info->row.n_programs; i++) {
         const dop_program *x = &r->info->row.programs[i];
@@ -109,9 +109,9 @@ emit_row(dop_gen *gen)
     return dop_gen_print_nest(gen, &n);
 }
 
-/* Is a value computed from a row of a matrix?  Then it takes many loads, which should not wait for the sums of other values. */
+/* True if a value is computed from a row of a matrix. Its many loads should not wait for the sums of other values. */
 static bool
-reads_matrix(const dop_graph *g, const dop_region *r)
+reads_matrix_rows(const dop_graph *g, const dop_region *r)
 {
     bool reads = false;
     for (uint32_t i = 0; i < r->n_nodes; i++)
@@ -120,9 +120,9 @@ reads_matrix(const dop_graph *g, const dop_region *r)
     return reads;
 }
 
-/* An invocation makes some neighbouring values of a row. */
+/* Emits an element-wise kernel: each invocation computes `width` adjacent values of a row. */
 static dop_status
-emit_elementwise(dop_gen *gen)
+emit_elementwise_kernel(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
@@ -152,7 +152,7 @@ emit_elementwise(dop_gen *gen)
     dop_nest_return(&n, "t >= %s", tokens ? dop_emit_n_tokens(e) : dop_nest_text(&n, "%uu", rows));
     dop_emit_scope(e, &values, "    ");
     dop_index ix = {rows == 1 ? "0u" : "t", "c"};
-    if (reads_matrix(g, r))
+    if (reads_matrix_rows(g, r))
         e->constants = e->early = &loads;
     for (uint32_t i = 0; i < r->n_outs; i++)
         dop_emit_store(e, r->outs[i], ix, width, dop_emit_value(e, r->outs[i], ix, width));
@@ -173,18 +173,19 @@ tile_row(const dop_site *s, dop_tile *tile)
     uint32_t least = tile->subgroup && s->t->subgroup > 32 ? s->t->subgroup : 32;
     while (tile->wg > least && tile->wg * 4 > u.len)
         tile->wg /= 2;
-    /* A subgroup for each unit: a multiprocessor holds more subgroups than workgroups. */
+    /* One subgroup per unit: a multiprocessor holds more subgroups than workgroups. */
     if (tile->subgroup && !s->t->cpu && g->max_t > 1 && longest_unit(s->r) <= s->t->subgroup * 4)
         for (tile->wg = s->t->subgroup;
              tile->wg < s->t->subgroup * s->t->schedule.row_subgroups && tile->wg * 2 <= s->t->max_workgroup;
              tile->wg *= 2)
             ;
-    /* Sums over a single subgroup need no barriers, which are expensive on CPU devices. */
+    /* Sums within one subgroup need no barriers, which are expensive on CPU devices. */
     if (s->t->cpu && tile->subgroup)
         tile->wg = s->t->subgroup;
 }
 
-/* Small workgroups reach all multiprocessors; of many, each costs time to begin. */
+/* Chooses small workgroups, so that all multiprocessors get some; large ones if there are many, because starting each takes
+ * time. */
 static void
 tile_elementwise(const dop_site *s, dop_tile *tile)
 {
@@ -202,8 +203,8 @@ const dop_descriptor dop_descriptor_row = {
     .trips = dop_trips_row,
 };
 
-/* Every elementwise region can be a stage: its workgroups get the size of the persistent dispatch, and invocations that have no
- * value skip their work and stay with the others. */
+/* Every element-wise region can be a stage: its workgroups get the size of the persistent dispatch, and surplus invocations
+ * idle without leaving. */
 static const char *
 any_stage(const dop_site *s, dop_tile *tile)
 {
@@ -230,7 +231,7 @@ const dop_descriptor dop_descriptor_row_subgroup = {
 const dop_descriptor dop_descriptor_elementwise = {
     .any_wg = true,
     .tile = tile_elementwise,
-    .emit = emit_elementwise,
+    .emit = emit_elementwise_kernel,
     .stage = DOP_VARIANT_elementwise,
     .as_stage = any_stage,
 };

@@ -1,17 +1,18 @@
-/* Linear recurrences as a nest: y[t][p] = sum over k of S[p][k] q[t][k], with a state S that changes from row to row of the step.  A
- * workgroup makes head h over the rows of the step, or of one of its sequences.  Teams of L neighbouring invocations share out the
- * rows of the head's state, P x N, and the lanes of a team share out a row, so that an invocation has R rows and J vectors of each
- * in registers.  Values of ROWS rows of the step at a time are staged in shared memory, where results take the place of v.
+/* Linear recurrences as a nest: y[t][p] = sum over k of S[p][k] q[t][k], with a state S that changes with every row of the
+ * step. A workgroup computes head h for all rows of the step, or those of one sequence. Groups of L adjacent invocations
+ * divide the rows of the head's state, P x N, and the lanes of a group divide the columns. So an invocation holds R rows with
+ * J vectors each in registers. Values of ROWS rows of the step at a time are staged in shared memory, where results overwrite
+ * v.
  *
- * Placements differ in the chunk c of rows that meet the state at once.  With S the state before the chunk, d(j, i) the decays of
- * rows j + 1 to i, and d(i) those of the chunk's first row to row i:
- *   what row i adds     x_i = beta_i (v_i - d(i) S k_i - sum over j < i of d(j, i) (k_i k_j) x_j), or v_i without beta
+ * Placements differ in the chunk size c: the rows that are multiplied by the state at once. S is the state before the chunk,
+ * d(j, i) the product of decays of rows j + 1 to i, and d(i) that of the chunk's first row to row i:
+ *   row i adds          x_i = beta_i (v_i - d(i) S k_i - sum over j < i of d(j, i) (k_i k_j) x_j), or v_i without beta
  *   its result          y_i = d(i) S q_i + sum over j <= i of d(j, i) (q_i k_j) x_j
  *   the state after it  d(last) S + sum over j of d(j, last) x_j k_j^T
- * c = 1 is the recurrence row by row, whose lanes make q k by themselves.  In larger chunks (the duality of Mamba-2, arXiv 2405.21060;
- * for the delta rule the UT transform of gated DeltaNet, arXiv 2412.06464, as a triangular system) the state is read and written
- * once for all rows, and no row waits for the state after another one.  Decays are running products of factors of at most 1, so that
- * nothing overflows.  Rows that a chunk has not change nothing. */
+ * c = 1 is the recurrence row by row, where each row computes q k. With larger chunks the state is read and written once for
+ * all rows, and no row waits for the state after another one. This is the duality of Mamba-2 (arXiv 2405.21060); for the
+ * delta rule it is the UT transform of gated DeltaNet (arXiv 2412.06464), as a triangular system. Decays are running products
+ * of factors of at most 1, so nothing overflows. Missing rows of the last chunk have no effect. */
 #include "kernels/scan/gen_scan.h"
 #include "kernels/gen/row_program.h"
 #include "kernels/gen/templates.h"
@@ -43,10 +44,10 @@ dop_scan_open(dop_scan_nest *o, dop_gen *gen, dop_nest_placement *pl)
     o->results = dop_nest_memory(&o->n, "results of rows");
 }
 
-/* Expressions of the sequence of the workgroup's rows, and (state_base) of the place where the sequence's state begins, in the copy that
- * dop_emit_replace_copy names. */
+/* sequence returns the expression of the sequence of the workgroup's rows; state_base, that of the offset of its state in the
+ * copy from dop_emit_replace_copy. */
 static const char *
-sequence(dop_emit *e, const dop_scan *s)
+find_scan_sequence(dop_emit *e, const dop_scan *s)
 {
     return dop_emit_sequence(e, s->n->src[5], dop_graph_mixes(e->g) ? "begin" : "0u");
 }
@@ -54,7 +55,7 @@ sequence(dop_emit *e, const dop_scan *s)
 static const char *
 state_base(dop_emit *e, const dop_scan *s, dop_node_id state, const char *steps)
 {
-    const char *q = sequence(e, s), *copy = dop_emit_replace_copy(e, state, q, steps);
+    const char *q = find_scan_sequence(e, s), *copy = dop_emit_replace_copy(e, state, q, steps);
     return e->g->max_q == 1 ? copy : dop_emit_str(e, "(%s + %s * %uu)", copy, q, dop_node_cols(e->g, state));
 }
 
@@ -65,7 +66,7 @@ dop_scan_load(dop_scan_nest *o)
     const dop_node_id state = o->s.n->src[4];
     dop_buf before = {0};
     dop_emit_scope(e, &before, "    ");
-    const char *copy = state_base(e, &o->s, state, NULL), *q = sequence(e, &o->s);
+    const char *copy = state_base(e, &o->s, state, NULL), *q = find_scan_sequence(e, &o->s);
     if (e->g->keeps_each)
         dop_emit_line(e, "uint version = %s.parity[%s] + 1u - begin, own = %s * %uu;", dop_emit_step(e), q, q,
                       e->g->max_q == 1 ? 0 : dop_node_cols(e->g, state));
@@ -104,7 +105,7 @@ dop_scan_save(dop_scan_nest *o, const char *value, bool last)
     if (facts->saved)
         dop_emit_line(e, "dop_st%u_f32(%s, to + c, %s);", o->s.width, dop_emit_arg(e, facts->saved, true), value);
     if (last && facts->made[1] && dop_region_is_out(e->r, facts->made[1]))
-        dop_emit_store(e, facts->made[1], (dop_index){sequence(e, &o->s), "c"}, o->s.width, value);
+        dop_emit_store(e, facts->made[1], (dop_index){find_scan_sequence(e, &o->s), "c"}, o->s.width, value);
     dop_nest_hole(&o->n, "state", dop_gen_keep(o->gen, &text));
 }
 
@@ -140,9 +141,10 @@ dop_scan_begin(dop_scan_nest *o)
         dop_nest_let(n, "uint", "places", "rows == %s ? %uu : rows", rows, e->g->max_t);
 }
 
-/* A row program over values of row `row`, which is row t of the step; p has what is its own. */
+/* Emits code that runs a row program over values of row `row` of the chunk, which is row t of the step. `p` has the other
+ * properties. */
 static void
-run(dop_scan_nest *o, const dop_program *made, dop_rowprog p)
+run_scan_program(dop_scan_nest *o, const dop_program *made, dop_rowprog p)
 {
     dop_emit *e = &o->gen->e;
     const uint32_t n_binds = e->n_binds;
@@ -156,8 +158,8 @@ run(dop_scan_nest *o, const dop_program *made, dop_rowprog p)
     e->n_binds = n_binds;
 }
 
-/* The invocation that takes the first of a stage's next values of a kind, `n` of them: behind those that take the kind before, so that
- * they wait for mailboxes side by side.  Returns the number of the invocation counted from there. */
+/* Returns an invocation's number for staging the next `n` values. In a stage it is rotated so that different invocations
+ * stage each kind of values, and wait for their mailboxes concurrently. */
 static const char *
 next_invocations(dop_scan_nest *o, uint32_t n)
 {
@@ -169,9 +171,9 @@ next_invocations(dop_scan_nest *o, uint32_t n)
                  : "gl_LocalInvocationIndex";
 }
 
-/* Puts `count` values of each staged row, from column `base` on, into shared memory, by the macros DOP_S and its letter; q, k and decays
- * of single columns (Q, K, E) four at a time where possible.  For matrix units the loop is unrolled, so that all loads are in flight at
- * once, and rows that a chunk has not repeat the step's last row. */
+/* Emits code that stages `count` values of each row, from column `base` on, with the macro DOP_S followed by `letter`. q, k
+ * and per-column decays (Q, K, E) are staged four at a time where possible. For matrix units the loop is unrolled, so that
+ * all loads are in flight at once; missing rows repeat the step's last row. */
 static void
 stage_values(dop_scan_nest *o, dop_node_id src, uint32_t count, const char *base, char letter)
 {
@@ -208,7 +210,8 @@ stage_values(dop_scan_nest *o, dop_node_id src, uint32_t count, const char *base
     dop_nest_ends(n, 1 + beyond);
 }
 
-/* Begins a loop over the rows that are staged, for each of them over `jobs`: a subgroup has one at a time, or the whole workgroup. */
+/* Begins a loop over the staged rows with `jobs` jobs per row. Each subgroup, or otherwise the whole workgroup, processes one
+ * at a time. */
 static dop_stmt *
 begin_rows(dop_scan_nest *o, uint32_t jobs)
 {
@@ -227,7 +230,7 @@ begin_rows(dop_scan_nest *o, uint32_t jobs)
     return dop_nest_let(n, "uint", "t", "first + row");
 }
 
-/* q and k: loaded, or made by row programs. */
+/* Emits code that stages q and k: loaded, or computed by row programs. */
 static void
 stage_heads(dop_scan_nest *o)
 {
@@ -247,10 +250,10 @@ stage_heads(dop_scan_nest *o)
             begin_rows(o, jobs);
         if (!o->units)
             dop_nest_if(&o->n, "job %% %uu == %uu", jobs, job);
-        run(o, &heads[i], p);
+        run_scan_program(o, &heads[i], p);
         dop_nest_ends(&o->n, o->units || ++job < jobs ? 1 : 2);
     }
-    if (jobs > 0 && o->gen->choice->tile.subgroup) /* of which each takes a subgroup */
+    if (jobs > 0 && o->gen->choice->tile.subgroup) /* each job occupies one subgroup */
         o->next = jobs * o->rows % (wg / o->gen->e.target->subgroup);
 }
 
@@ -277,9 +280,9 @@ dop_scan_finish(dop_scan_nest *o, const char *stride)
     if (facts->behind.n_nodes == 0)
         return;
     begin_rows(o, 1)->reads = o->results;
-    const char *from = o->spare ? "min(row, rows - first - 1u)" : "row"; /* further places repeat the last row */
+    const char *from = o->spare ? "min(row, rows - first - 1u)" : "row"; /* surplus rows repeat the last row */
     dop_emit_bind(e, facts->made[0], "scan_v", true, dop_emit_str(e, "(h * P - %s * %s)", from, stride));
-    run(o, &facts->behind, p);
+    run_scan_program(o, &facts->behind, p);
     e->n_binds = n_binds;
     dop_nest_end(&o->n);
 }

@@ -1,24 +1,24 @@
-/* Linear recurrences of many rows on matrix units, in chunks (gen_scan.c); scan_coop.glsl has what fragments of matrices need. */
+/* Linear recurrences of many rows on matrix units, in chunks (gen_scan.c); scan_coop.glsl has the fragment operations. */
 #include "kernels/gen/legal.h"
 #include "kernels/gen/templates.h"
 #include "kernels/scan/gen_scan.h"
 
 enum { BLOCK = 16, MOST_STATE = 256 };
 
-/* Consequences of a tile: what each subgroup has, and where things are in shared memory, in words of 16 bytes. */
+/* Properties derived from a tile: the division of work among subgroups, and the shared memory layout in 16-byte words. */
 typedef struct layout {
-    uint32_t rows;      /* rows of a chunk */
+    uint32_t rows;      /* rows per chunk */
     uint32_t split;     /* subgroups that share columns of the state */
-    uint32_t workers;   /* subgroups that have a part of the state */
+    uint32_t workers;   /* subgroups that hold a part of the state */
     uint32_t subgroups; /* all subgroups of the workgroup */
     uint32_t pieces;    /* factors that pass through a subgroup's piece of shared memory at once */
     uint32_t piece_at, words;
-    uint32_t bytes; /* of shared memory in all */
+    uint32_t bytes; /* total bytes of shared memory */
 } layout;
 
-/* The number of subgroups that share columns of the state.  Updating a column's state is as much work as its products, so dividing
- * a column among subgroups pays.  With a delta rule it does not, because they would have to combine their parts before the column
- * is solved. */
+/* Returns the number of subgroups that share columns of the state. Updating a column's state is as much work as its products,
+ * so dividing columns among subgroups pays. It does not with a delta rule, because the parts must be combined before the
+ * column is solved. */
 static uint32_t
 split_of(const dop_scan *s, const dop_target *t)
 {
@@ -30,9 +30,9 @@ split_of(const dop_scan *s, const dop_target *t)
 }
 
 static layout
-layout_of(const dop_scan *s, uint32_t rows, const dop_target *t)
+lay_out_scan(const dop_scan *s, uint32_t rows, const dop_target *t)
 {
-    enum { SUMS = 256 }; /* most bytes that common.glsl uses for reductions */
+    enum { SUMS = 256 }; /* maximum bytes that common.glsl uses for reductions */
     layout l = {.rows = rows, .split = split_of(s, t)};
     l.workers = s->p / BLOCK * l.split;
     l.subgroups = l.workers + t->schedule.scan_helpers;
@@ -46,15 +46,15 @@ layout_of(const dop_scan *s, uint32_t rows, const dop_target *t)
     }
 }
 
-/* Can a sum become a factor by a conversion?  In the NV form it can, because matrices are not tied to a use. */
+/* True if an accumulator can be converted to a factor: NV matrices have no fixed use. */
 static bool
 converts(const dop_gen *gen)
 {
     return !(gen->e.target->caps & DOP_CAP_coop_khr);
 }
 
-/* Moves blocks of the state between memory and fragments, through the subgroup's piece of shared memory.  load: the expression of four
- * values in memory, NULL: they are stored. */
+/* Emits code that moves blocks of the state between global memory and fragments, through the subgroup's piece of shared
+ * memory. `load` is the expression of four values in memory; NULL: store. */
 static void
 move_state(dop_scan_nest *o, const char *load)
 {
@@ -84,7 +84,8 @@ move_state(dop_scan_nest *o, const char *load)
     dop_nest_ends(n, 2);
 }
 
-/* Decays (and beta): the first subgroup loads them and makes running sums of their logarithms. */
+/* Emits code that stages decays and beta: the first subgroup loads them and computes prefix sums of the decays'
+ * logarithms. */
 static void
 stage_factors(dop_scan_nest *o)
 {
@@ -115,7 +116,8 @@ stage_factors(dop_scan_nest *o)
     dop_nest_ends(n, 2);
 }
 
-/* y and u become S q and S k; blocks of the state are factors, as many at a time as fit the subgroup's piece of shared memory. */
+/* Emits code that computes y = S q and u = S k. Blocks of the state are factors, as many at a time as fit in the subgroup's
+ * piece of shared memory. */
 static void
 multiply_state(dop_scan_nest *o, uint32_t pieces)
 {
@@ -153,9 +155,9 @@ multiply_state(dop_scan_nest *o, uint32_t pieces)
     dop_nest_ends(n, 4);
 }
 
-/* Subgroups that share columns have parts of results, which the first of them adds up and stores. */
+/* Emits code that adds up the partial results of subgroups that share columns, in the first of them, and stores the sums. */
 static void
-store(dop_scan_nest *o, uint32_t split)
+store_scan_results(dop_scan_nest *o, uint32_t split)
 {
     static const char place[] = "scan_v, rb * 16u * LV + p0, LV, false";
     dop_nest *n = &o->n;
@@ -188,7 +190,7 @@ by_chunk(dop_scan_nest *o, const layout *l)
         dop_nest_library(n, "scan_invert", "i", o->solved, o->products);
         dop_nest_end(n);
     }
-    /* u becomes v, and with a delta rule what S k leaves of it */
+    /* u becomes v; with a delta rule, beta (v - S k) */
     dop_nest_if(n, "works")->apart = true;
     dop_nest_unrolled(n, "rb", o->r);
     dop_nest_array(n, "FRAG", "v", 1);
@@ -201,7 +203,7 @@ by_chunk(dop_scan_nest *o, const layout *l)
     }
     dop_nest_set(n, "u[rb]", "v[0]");
     dop_nest_ends(n, 2);
-    /* then what rows add, and as factors x: with a delta rule the solution of the triangular system, block by block */
+    /* then the added rows x as factors; with a delta rule, the block-wise solution of the triangular system */
     dop_nest_if(n, "works")->apart = true;
     dop_nest_array(n, "scan_factor", "x", o->r);
     dop_nest_unrolled(n, "rb", o->r);
@@ -232,14 +234,14 @@ by_chunk(dop_scan_nest *o, const layout *l)
     dop_nest_call(n, "DOP_TIMES", "s[b], K_AT + rb * 16u * LK + n0 / 8u + b * 2u, REST, LK, true, x[rb]")->reads =
         o->staged;
     dop_nest_ends(n, 3);
-    store(o, l->split);
+    store_scan_results(o, l->split);
 }
 
 static dop_status
-emit(dop_gen *gen)
+emit_scan_coop(dop_gen *gen)
 {
     const dop_scan s = dop_scan_at(&gen->site);
-    const layout l = layout_of(&s, gen->choice->tile.bq, gen->e.target);
+    const layout l = lay_out_scan(&s, gen->choice->tile.bq, gen->e.target);
     dop_scan_nest o = {.units = true,
                        .rows = l.rows,
                        .r = l.rows / BLOCK,
@@ -285,23 +287,23 @@ emit(dop_gen *gen)
 }
 
 static uint32_t
-shared_bytes(dop_gen *gen)
+scan_coop_shared(dop_gen *gen)
 {
     const dop_scan s = dop_scan_at(&gen->site);
-    return layout_of(&s, gen->choice->tile.bq, gen->e.target).bytes;
+    return lay_out_scan(&s, gen->choice->tile.bq, gen->e.target).bytes;
 }
 
 static void
-choose_tile(const dop_site *site, dop_tile *tile)
+choose_scan_coop_tile(const dop_site *site, dop_tile *tile)
 {
     const dop_scan s = dop_scan_at(site);
     tile->bq = site->t->schedule.scan_units_chunk / BLOCK * BLOCK;
-    while (tile->bq > BLOCK && layout_of(&s, tile->bq, site->t).bytes > site->t->shared_bytes)
+    while (tile->bq > BLOCK && lay_out_scan(&s, tile->bq, site->t).bytes > site->t->shared_bytes)
         tile->bq -= BLOCK;
-    tile->wg = layout_of(&s, tile->bq, site->t).subgroups * site->t->subgroup;
+    tile->wg = lay_out_scan(&s, tile->bq, site->t).subgroups * site->t->subgroup;
 }
 
-/* Can the values be staged four at a time? */
+/* True if the values can be staged four at a time. */
 static bool
 in_fours(const dop_site *site, const dop_scan *s)
 {
@@ -320,7 +322,7 @@ in_fours(const dop_site *site, const dop_scan *s)
 }
 
 static dop_refusal
-fits(const dop_site *site)
+fits_scan_coop(const dop_site *site)
 {
     const dop_scan s = dop_scan_at(site);
     const dop_target *t = site->t;
@@ -343,7 +345,7 @@ fits(const dop_site *site)
 }
 
 static const char *
-avoid(const dop_site *s)
+avoid_scan_coop(const dop_site *s)
 {
     if (dop_graph_mixes(s->g))
         return "the step has rows of several sequences, few of each";
@@ -353,22 +355,23 @@ avoid(const dop_site *s)
 }
 
 static void
-legal(dop_check *c)
+legal_scan_coop(dop_check *c)
 {
     const dop_scan s = dop_scan_at(c->s);
     if (dop_check_multiple(c, DOP_TILE_NO_bq, BLOCK, BLOCK, DOP_MOST_SIDE))
-        dop_check_equal(c, DOP_TILE_NO_wg, (uint64_t)layout_of(&s, c->tile->bq, c->s->t).subgroups * c->s->t->subgroup,
+        dop_check_equal(c, DOP_TILE_NO_wg,
+                        (uint64_t)lay_out_scan(&s, c->tile->bq, c->s->t).subgroups * c->s->t->subgroup,
                         "subgroups for the columns of a head");
 }
 
 const dop_descriptor dop_descriptor_scan_coop = {
     .fields = DOP_FIELD(bq),
-    .legal = legal,
-    .fits = fits,
-    .avoid = avoid,
-    .tile = choose_tile,
-    .shared = shared_bytes,
-    .emit = emit,
+    .legal = legal_scan_coop,
+    .fits = fits_scan_coop,
+    .avoid = avoid_scan_coop,
+    .tile = choose_scan_coop_tile,
+    .shared = scan_coop_shared,
+    .emit = emit_scan_coop,
     .stage = DOP_VARIANT_scan_subgroup,
     .matrix_form = DOP_CAP_coop_khr,
 };

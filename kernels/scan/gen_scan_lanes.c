@@ -1,12 +1,12 @@
-/* Linear recurrences row by row, whose state lies in vectors among lanes (gen_scan.c). */
+/* Linear recurrences row by row, with the state in vectors divided among lanes (gen_scan.c). */
 #include "kernels/gen/legal.h"
 #include "kernels/gen/templates.h"
 #include "kernels/gen/trips.h"
 #include "kernels/scan/gen_scan.h"
 
-/* Declares sizes, shared memory, and the macros that store in it. */
+/* Declares sizes, shared memory, and the macros that store to it. */
 static void
-declare(dop_scan_nest *o)
+declare_scan(dop_scan_nest *o)
 {
     static const char *const rows_of[] = {"q", "k", "e", "v", "decay", "beta"};
     dop_nest *n = &o->n;
@@ -26,8 +26,8 @@ declare(dop_scan_nest *o)
                 {"J", o->j}, {"ROWS", rows}, {"LK", pitch}, {"TEAMS", o->gen->choice->tile.wg / o->lanes});
 }
 
-/* Begins statements for each vector s[r * J + j] of the state that an invocation has: a value, then under a condition those for vectors
- * inside the state, at row p, column n and place c. */
+/* Begins loops over the state vectors s[r * J + j] of an invocation, each initialized to `value` (NULL: not). The innermost
+ * block is conditional: it covers vectors inside the state, at row p, column n and index c. */
 static void
 each_vector(dop_scan_nest *o, const char *value)
 {
@@ -42,7 +42,8 @@ each_vector(dop_scan_nest *o, const char *value)
     dop_nest_if(n, "p < P && n < N");
 }
 
-/* The state after the last row, or after a row (an expression), of which every one leaves a state where there are copies enough. */
+/* Emits code that saves the state after the last row, or after `row` (an expression) if there are enough copies for every
+ * row. */
 static void
 save_state(dop_scan_nest *o, const char *row)
 {
@@ -55,7 +56,7 @@ save_state(dop_scan_nest *o, const char *row)
     dop_nest_ends(&o->n, g->keeps_each ? 4 : 3);
 }
 
-/* Adds up a value over the lanes of a team. */
+/* Adds up a value over the lanes that share a row of the state. */
 static void
 sum_lanes(dop_scan_nest *o, const char *place)
 {
@@ -66,7 +67,7 @@ sum_lanes(dop_scan_nest *o, const char *place)
         dop_nest_reduce(&o->n, place, "%s + subgroupShuffleXor(%s, %uu)", place, place, i);
 }
 
-/* c = 1 */
+/* Emits the recurrence for chunks of one row (c = 1). */
 static void
 row_by_row(dop_scan_nest *o)
 {
@@ -116,7 +117,7 @@ row_by_row(dop_scan_nest *o)
 }
 
 static dop_status
-emit(dop_gen *gen)
+emit_scan(dop_gen *gen)
 {
     const dop_tile *tile = &gen->choice->tile;
     const dop_scan s = dop_scan_at(&gen->site);
@@ -132,7 +133,7 @@ emit(dop_gen *gen)
                              .sum = o.lanes > 1 ? DOP_MEET_lanes : DOP_MEET_none};
     dop_nest *n = &o.n;
     dop_scan_open(&o, gen, &pl);
-    declare(&o);
+    declare_scan(&o);
     dop_scan_begin(&o);
     dop_nest_let(n, "uint", "part", "gl_LocalInvocationIndex %% L");
     dop_nest_let(n, "uint", "team", "gl_LocalInvocationIndex / L");
@@ -154,24 +155,24 @@ emit(dop_gen *gen)
     return dop_gen_print_nest(gen, n);
 }
 
-/* Bytes of shared memory for so many rows: q, k, v, decays and beta. */
+/* Returns the bytes of shared memory for q, k, v, decays and beta of `rows` rows. */
 static uint32_t
-bytes_of(const dop_scan *s, uint32_t rows)
+scan_rows_bytes(const dop_scan *s, uint32_t rows)
 {
     return rows * ((s->each ? 3 : 2) * s->count + s->p + 2) * 4;
 }
 
 static uint32_t
-shared_bytes(dop_gen *gen)
+scan_shared_bytes(dop_gen *gen)
 {
     const dop_scan s = dop_scan_at(&gen->site);
-    return bytes_of(&s, gen->choice->tile.bq);
+    return scan_rows_bytes(&s, gen->choice->tile.bq);
 }
 
-/* Invocations that share a row of the state.  On a CPU device a lane has whole rows: its loads are no wider together, and sums
- * across lanes would make up most of the code. */
+/* Returns the number of lanes that share a row of the state. On a CPU device it is 1: joint loads would not be wider, and
+ * sums across lanes would dominate the code. */
 static uint32_t
-lanes_of(const dop_site *site, const dop_scan *s)
+count_scan_lanes(const dop_site *site, const dop_scan *s)
 {
     const dop_target *t = site->t;
     uint32_t lanes = t->subgroup < t->schedule.scan_lanes ? t->subgroup : t->schedule.scan_lanes;
@@ -182,15 +183,14 @@ lanes_of(const dop_site *site, const dop_scan *s)
     return lanes;
 }
 
-/* A workgroup has the state of a head; on a CPU device it is one subgroup, whose barriers cost
- * nothing. */
+/* Chooses the tile. A workgroup holds the state of a head; on a CPU device it is one subgroup, whose barriers are free. */
 static void
-tile_of(const dop_site *site, dop_tile *tile)
+choose_scan_tile(const dop_site *site, dop_tile *tile)
 {
     const dop_scan s = dop_scan_at(site);
     const dop_target *t = site->t;
-    uint32_t room = t->shared_bytes / 2 / bytes_of(&s, 1), most = tile->wg;
-    tile->lanes = tile->subgroup ? lanes_of(site, &s) : 1;
+    uint32_t room = t->shared_bytes / 2 / scan_rows_bytes(&s, 1), most = tile->wg;
+    tile->lanes = tile->subgroup ? count_scan_lanes(site, &s) : 1;
     tile->wg = tile->subgroup ? t->subgroup : 32;
     while (!(t->cpu && tile->subgroup) && tile->wg * 2 <= most && tile->wg < s.p * tile->lanes)
         tile->wg *= 2;
@@ -199,22 +199,22 @@ tile_of(const dop_site *site, dop_tile *tile)
         tile->bq = room ? room : 1;
 }
 
-/* The tile of a stage: a workgroup for each head, as in an ordinary dispatch; it prefetches its state while the rows' values are
- * computed, of all rows at once, because each time it would wait for other stages. */
+/* Chooses the tile of a stage: one workgroup per head, as in an ordinary dispatch. It prefetches its state while values of
+ * the rows are computed. All rows are staged at once, because each staging waits for other stages. */
 static const char *
-as_stage(const dop_site *site, dop_tile *tile)
+scan_as_stage(const dop_site *site, dop_tile *tile)
 {
     const dop_scan s = dop_scan_at(site);
-    tile->lanes = lanes_of(site, &s);
+    tile->lanes = count_scan_lanes(site, &s);
     tile->bq = site->g->max_t;
-    if (tile->bq > 1 && bytes_of(&s, tile->bq) > site->t->shared_bytes / 2)
+    if (tile->bq > 1 && scan_rows_bytes(&s, tile->bq) > site->t->shared_bytes / 2)
         return "the rows of a recurrence take too much shared memory";
     return dop_scan_fits(site).why;
 }
 
-/* The staging of rows is counted value by value. */
+/* Returns the loop trip count, with the staging of rows counted value by value. */
 static uint64_t
-trips(const dop_site *site, const dop_tile *tile)
+trips_scan(const dop_site *site, const dop_tile *tile)
 {
     const dop_scan_facts *facts = &site->r->info->scan;
     const dop_scan s = dop_scan_at(site);
@@ -232,9 +232,10 @@ trips(const dop_site *site, const dop_tile *tile)
            256;
 }
 
-/* Teams of lanes, which sum by shuffles, share out the rows of a head's state; a lane has `held` vectors of it. */
+/* Checks the tile. Groups of lanes, which reduce by shuffles, divide the rows of a head's state; a lane holds `held` vectors
+ * of it. */
 static void
-legal(dop_check *c)
+legal_scan(dop_check *c)
 {
     const dop_scan s = dop_scan_at(c->s);
     const dop_tile *t = c->tile;
@@ -245,10 +246,11 @@ legal(dop_check *c)
     dop_check_most(c, DOP_TILE_NO_wg, held * s.width, DOP_MOST_STATE, "values of the state of an invocation");
 }
 
-#define SCAN \
-    .fits = dop_scan_fits, .tile = tile_of, .shared = shared_bytes, .emit = emit, .trips = trips, .legal = legal
+#define SCAN                                                                                         \
+    .fits = dop_scan_fits, .tile = choose_scan_tile, .shared = scan_shared_bytes, .emit = emit_scan, \
+    .trips = trips_scan, .legal = legal_scan
 #define SCAN_STAGE .stage = DOP_VARIANT_scan_subgroup
 
 const dop_descriptor dop_descriptor_scan = {SCAN, SCAN_STAGE, .fields = DOP_FIELD(bq)};
-const dop_descriptor dop_descriptor_scan_subgroup = {SCAN, SCAN_STAGE, .as_stage = as_stage,
+const dop_descriptor dop_descriptor_scan_subgroup = {SCAN, SCAN_STAGE, .as_stage = scan_as_stage,
                                                      .fields = DOP_FIELD(bq) | DOP_FIELD(lanes)};

@@ -1,4 +1,4 @@
-/* Compiles GLSL to SPIR-V with shaderc, and compares the interface of the module with what the plan will say. */
+/* Compiles GLSL to SPIR-V with shaderc, and checks the module's interface against the declarations for the plan. */
 #include "kernels/kernel.h"
 #include "kernels/spirv/link.h"
 #include "kernels/spirv/spirv.h"
@@ -9,21 +9,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a module says of its interface, in bytes and invocations. */
+/* Interface of a module: shared memory and push constants in bytes, workgroup size in invocations. */
 typedef struct module_face {
     uint32_t shared, push, local;
 } module_face;
 
-/* Facts of an id.  The module is our own compiler's output: only the instructions of its interface are understood. */
+/* Properties of an id. Only the interface instructions are parsed, because the module is our own compiler's output. */
 typedef struct face_id {
-    uint32_t bytes;        /* of a type; 0: not a data type */
+    uint32_t bytes;        /* size of a type; 0: not a data type */
     uint32_t constant;     /* value of an integer constant */
-    uint32_t pointee;      /* of a pointer type: id of the type it points to */
-    uint32_t last, offset; /* of a struct: the member that lies last, and where */
+    uint32_t pointee;      /* pointer types: id of the pointee type */
+    uint32_t last, offset; /* structs: member with the highest offset, and that offset */
 } face_id;
 
 static uint32_t
-size_of(const face_id *id, const uint32_t *w, uint32_t len)
+type_size(const face_id *id, const uint32_t *w, uint32_t len)
 {
     uint32_t sum = 0;
     switch (dop_spv_op(w)) {
@@ -40,7 +40,7 @@ size_of(const face_id *id, const uint32_t *w, uint32_t len)
         for (uint32_t k = 2; k < len; k++)
             sum += id[w[k]].bytes;
         return id[w[1]].offset ? id[w[1]].offset + id[w[2 + id[w[1]].last]].bytes : sum;
-    case SpvOpTypePointer: /* a buffer's address */
+    case SpvOpTypePointer: /* address of a buffer */
     case SpvOpTypeForwardPointer:
         return w[2] == SpvStorageClassPhysicalStorageBuffer ? 8 : 0;
     default:
@@ -48,7 +48,7 @@ size_of(const face_id *id, const uint32_t *w, uint32_t len)
     }
 }
 
-/* The module's interface; false: out of memory. */
+/* Reads the module's interface; returns false if out of memory. */
 static bool
 read_interface(const dop_buf *spirv, module_face *out)
 {
@@ -69,7 +69,7 @@ read_interface(const dop_buf *spirv, module_face *out)
         } else if (op == SpvOpVariable && w[3] == SpvStorageClassPushConstant) {
             out->push = id[id[w[1]].pointee].bytes;
         } else if (dop_spv_is_type(op) || op == SpvOpTypeForwardPointer) {
-            id[w[1]].bytes = size_of(id, w, dop_spv_len(w));
+            id[w[1]].bytes = type_size(id, w, dop_spv_len(w));
             id[w[1]].pointee = op == SpvOpTypePointer ? w[3] : 0;
         } else if (op == SpvOpFunction) {
             break;
@@ -79,7 +79,8 @@ read_interface(const dop_buf *spirv, module_face *out)
     return id != NULL;
 }
 
-/* SPIR-V's capabilities (section 3.31) with our own for each; 0: every device that can run a plan has it. */
+/* SPIR-V capabilities (section 3.31) and the DOP_CAP_* bit that each requires; 0: supported by every device that can run a
+ * plan. */
 static const struct {
     uint32_t spirv, cap;
 } capabilities[] = {
@@ -96,7 +97,7 @@ static const struct {
     {SpvCapabilityStorageBuffer16BitAccess, DOP_CAP_f16_storage},
     {SpvCapabilityUniformAndStorageBuffer16BitAccess, DOP_CAP_f16_storage},
     {SpvCapabilityStorageBuffer8BitAccess, DOP_CAP_i8_storage},
-    {SpvCapabilityVulkanMemoryModel, 0}, /* on with every device that has it */
+    {SpvCapabilityVulkanMemoryModel, 0}, /* enabled on every device that supports it */
     {SpvCapabilityVulkanMemoryModelDeviceScope, 0},
     {SpvCapabilityPhysicalStorageBufferAddresses, 0},
     {SpvCapabilityCooperativeMatrixNV, DOP_CAP_coop_nv},
@@ -105,7 +106,7 @@ static const struct {
     {DOP_SPV_CAPABILITY_MATRIX_KHR, DOP_CAP_coop_khr},
 };
 
-/* A module must not need more than the plan will declare. */
+/* Checks that the module needs no capability that the plan does not declare. */
 static dop_status
 check_capabilities(const char *name, const dop_kernel *k, const dop_buf *spirv, dop_diag *diag)
 {
@@ -123,7 +124,7 @@ check_capabilities(const char *name, const dop_kernel *k, const dop_buf *spirv, 
     return DOP_OK;
 }
 
-/* Compares what the module says with what the plan will say. */
+/* Compares the module's interface with the declarations for the plan. */
 static dop_status
 compare_interface(const char *name, const dop_kernel *k, const dop_target *target, const module_face *has,
                   dop_diag *diag)
@@ -133,14 +134,14 @@ compare_interface(const char *name, const dop_kernel *k, const dop_target *targe
                         dop_push_bytes(k->n_args));
     if (has->local != k->local)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "kernel %s: workgroup size is %u, not %u", name, has->local, k->local);
-    /* A kernel past the limit loses the device instead of failing to compile: refuse it here. */
+    /* Exceeding the limit would lose the device instead of failing to compile: refuse it here. */
     if (has->shared > target->shared_bytes)
         return DOP_FAIL(diag, DOP_E_INPUT, "kernel %s needs %u bytes of shared memory, target %s has %u", name,
                         has->shared, target->name, target->shared_bytes);
     return DOP_OK;
 }
 
-/* khr: matrices get their KHR form (spirv_khr_matrix.h). */
+/* Compiles one GLSL text. khr: converts matrices to the KHR form (spirv_khr_matrix.h). */
 static dop_status
 compile_text(const char *name, const char *glsl, bool optimize, bool khr, dop_diag *diag, dop_buf *out_spirv)
 {
@@ -179,7 +180,8 @@ error:
     return st;
 }
 
-/* Puts the stages' functions in the place of the root's empty ones, whose names an optimizer would remove. */
+/* Compiles the root and the stages, and replaces the root's empty functions by the stages'. The root is not optimized,
+ * because an optimizer would remove the functions' names. */
 static dop_status
 compile_stages(const char *name, const dop_kernel *k, dop_diag *diag, dop_buf *out_spirv)
 {

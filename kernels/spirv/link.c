@@ -2,7 +2,7 @@
 
 #include "kernels/spirv/spirv.h"
 
-/* The header defines a constant of this name that is not static. */
+/* The header defines a non-static constant of this name; renamed to avoid clashes. */
 #define kDefaultMaxIdBound dop_link_max_id_bound
 #include <spirv-tools/libspirv.h>
 #include <stdio.h>
@@ -13,23 +13,23 @@ enum { NO_BUILT_IN = -1, MAX_POOLS = 64 };
 
 /* An instruction of a module. */
 typedef struct inst {
-    uint32_t op, first, n; /* opcode; number of the first word; number of words */
+    uint32_t op, first, n; /* opcode; index of the first word; number of words */
     uint32_t type, result; /* ids of the result's type and of the result; 0: none */
 } inst;
 
 typedef struct module {
-    dop_buf words, is_id; /* words of all instructions (uint32_t); is the word an id? (uint8_t) */
+    dop_buf words, is_id; /* words of all instructions (uint32_t); 1 for words that are ids (uint8_t) */
     dop_buf insts;
     uint32_t bound, version, main;
-    uint32_t *map;     /* id -> id in the result, 0: not yet */
+    uint32_t *map;     /* id -> id in the result, 0: not assigned yet */
     uint32_t *defined; /* id -> index of its instruction + 1 */
-    int32_t *built_in; /* id -> its built-in, as decorated */
-    bool *dropped;     /* the id stands for another module's, which has its decorations already */
+    int32_t *built_in; /* id -> its BuiltIn decoration, or NO_BUILT_IN */
+    bool *dropped;     /* id -> replaced by another module's id, which is already decorated */
 } module;
 
-/* Shared memory that arrays or scalars of several modules share. */
+/* A Workgroup variable that arrays or scalars of several modules share. */
 typedef struct pool {
-    uint32_t element, length; /* id of the element type; elements, 0: a scalar */
+    uint32_t element, length; /* id of the element type; number of elements, 0: a scalar */
     uint32_t id;
 } pool;
 
@@ -37,9 +37,9 @@ typedef struct linker {
     dop_diag *diag;
     uint32_t next_id;
     dop_buf capabilities, extensions, imports, modes, decorations, globals, functions, interface;
-    uint32_t memory_model[3]; /* the instruction */
+    uint32_t memory_model[3]; /* the OpMemoryModel instruction */
     uint32_t stage_record;
-    uint32_t built_ins[64]; /* id of the variable or constant by number, 0: none yet */
+    uint32_t built_ins[64]; /* BuiltIn -> id of its variable or constant, 0: none yet */
     uint32_t n_pools;
     pool pools[MAX_POOLS];
 } linker;
@@ -52,12 +52,12 @@ insts(const module *m, uint32_t *n)
 }
 
 static const uint32_t *
-words_of(const module *m, const inst *i)
+instruction_words(const module *m, const inst *i)
 {
     return (const uint32_t *)(const void *)m->words.data + i->first;
 }
 
-/* --- reading ------------------------------------------------------------------------------------------------------- */
+/* --- reading ----------------------------------------------------------------------------------------------------------- */
 
 static spv_result_t
 on_header(void *user, spv_endianness_t endian, uint32_t magic, uint32_t version, uint32_t generator, uint32_t bound,
@@ -131,7 +131,7 @@ module_read(const dop_buf *spirv, dop_diag *diag, module *out)
     uint32_t n;
     const inst *list = insts(m, &n);
     for (uint32_t i = 0; i < n; i++) {
-        const uint32_t *w = words_of(m, &list[i]);
+        const uint32_t *w = instruction_words(m, &list[i]);
         if (list[i].result)
             m->defined[list[i].result] = i + 1;
         if (list[i].op == SpvOpDecorate && list[i].n == 4 && w[2] == SpvDecorationBuiltIn)
@@ -142,10 +142,10 @@ module_read(const dop_buf *spirv, dop_diag *diag, module *out)
     return DOP_OK;
 }
 
-/* --- ids ------------------------------------------------------------------------------------------------------------- */
+/* --- ids --------------------------------------------------------------------------------------------------------------- */
 
 static uint32_t
-id_of(linker *l, module *m, uint32_t id)
+map_id(linker *l, module *m, uint32_t id)
 {
     if (!m->map[id])
         m->map[id] = l->next_id++;
@@ -153,20 +153,21 @@ id_of(linker *l, module *m, uint32_t id)
 }
 
 static void
-copy(linker *l, module *m, const inst *i, dop_buf *out)
+copy_instruction(linker *l, module *m, const inst *i, dop_buf *out)
 {
-    const uint32_t *w = words_of(m, i);
+    const uint32_t *w = instruction_words(m, i);
     const size_t before = out->size;
     dop_buf_append(out, w, 4);
     for (uint32_t k = 1; k < i->n; k++) {
-        uint32_t word = m->is_id.data[i->first + k] ? id_of(l, m, w[k]) : w[k];
+        uint32_t word = m->is_id.data[i->first + k] ? map_id(l, m, w[k]) : w[k];
         dop_buf_append(out, &word, 4);
     }
-    if (out->failed) /* find_same reads whole instructions only */
+    if (out->failed) /* find_same reads only complete instructions */
         out->size = before;
 }
 
-/* Finds an instruction in `out` with these words apart from its result, and returns the id of its result; 0: none. */
+/* Finds an instruction in `out` that equals these words except for its result. Returns the id of its result (1 if it has
+ * none); 0: not found. */
 static uint32_t
 find_same(const dop_buf *out, const uint32_t *w, uint32_t n, uint32_t result_at)
 {
@@ -181,25 +182,25 @@ find_same(const dop_buf *out, const uint32_t *w, uint32_t n, uint32_t result_at)
     return 0;
 }
 
-/* Appends the instruction, unless `out` has an equal one; then the instruction's result, if it has one, is mapped to the result of
- * the equal one. */
+/* Appends the instruction unless `out` has an equal one. In that case maps the instruction's result to that of the equal
+ * one. */
 static void
 copy_once(linker *l, module *m, const inst *i, dop_buf *out)
 {
     uint32_t words[64];
-    const uint32_t *w = words_of(m, i);
+    const uint32_t *w = instruction_words(m, i);
     uint32_t at = i->result ? i->type ? 2 : 1 : 0;
     if (i->n > 64 || (i->result && m->map[i->result])) {
-        copy(l, m, i, out);
+        copy_instruction(l, m, i, out);
         return;
     }
     for (uint32_t k = 0; k < i->n; k++)
-        words[k] = k != at && m->is_id.data[i->first + k] ? id_of(l, m, w[k]) : w[k];
+        words[k] = k != at && m->is_id.data[i->first + k] ? map_id(l, m, w[k]) : w[k];
     uint32_t same = find_same(out, words, i->n, at);
     if (same && i->result)
         m->map[i->result] = same;
     else if (!same)
-        copy(l, m, i, out);
+        copy_instruction(l, m, i, out);
 }
 
 /* --- module scope ------------------------------------------------------------------------------------------------------ */
@@ -211,32 +212,32 @@ definition(const module *m, uint32_t id)
     return insts(m, &n) + m->defined[id] - 1;
 }
 
-/* Elements of a Workgroup variable; 0: it is not an array. */
+/* Returns the number of elements of a Workgroup variable; 0 if it is not an array. */
 static uint32_t
 shared_length(const module *m, const inst *i)
 {
-    const inst *type = definition(m, words_of(m, definition(m, words_of(m, i)[1]))[3]);
-    return type->op == SpvOpTypeArray ? words_of(m, definition(m, words_of(m, type)[3]))[3] : 0;
+    const inst *type = definition(m, instruction_words(m, definition(m, instruction_words(m, i)[1]))[3]);
+    return type->op == SpvOpTypeArray ? instruction_words(m, definition(m, instruction_words(m, type)[3]))[3] : 0;
 }
 
-/* Maps a Workgroup variable of a module to the stage record (a struct), or to a pool. */
+/* Maps a module's Workgroup variable to the stage record (a struct), or to a pool. */
 static dop_status
 add_shared(linker *l, module *m, const inst *i, bool *used)
 {
-    const uint32_t *w = words_of(m, i);
-    const inst *type = definition(m, words_of(m, definition(m, w[1]))[3]);
+    const uint32_t *w = instruction_words(m, i);
+    const inst *type = definition(m, instruction_words(m, definition(m, w[1]))[3]);
     if (type->op == SpvOpTypeStruct) {
         if (!l->stage_record) {
-            copy(l, m, i, &l->globals);
-            l->stage_record = id_of(l, m, w[2]);
+            copy_instruction(l, m, i, &l->globals);
+            l->stage_record = map_id(l, m, w[2]);
             dop_buf_append(&l->interface, &l->stage_record, 4);
         }
         m->map[w[2]] = l->stage_record;
         return DOP_OK;
     }
     bool array = type->op == SpvOpTypeArray;
-    const uint32_t *t = words_of(m, type);
-    uint32_t element = id_of(l, m, array ? t[2] : t[1]), k = 0;
+    const uint32_t *t = instruction_words(m, type);
+    uint32_t element = map_id(l, m, array ? t[2] : t[1]), k = 0;
     uint32_t length = shared_length(m, i);
     while (k < l->n_pools && (used[k] || l->pools[k].element != element || (l->pools[k].length == 0) != (length == 0)))
         k++;
@@ -254,7 +255,7 @@ add_shared(linker *l, module *m, const inst *i, bool *used)
 static dop_status
 add_global(linker *l, module *m, const inst *i)
 {
-    const uint32_t *w = words_of(m, i);
+    const uint32_t *w = instruction_words(m, i);
     int32_t b = i->result ? m->built_in[i->result] : NO_BUILT_IN;
     if (b != NO_BUILT_IN) {
         if (b >= 64)
@@ -264,34 +265,34 @@ add_global(linker *l, module *m, const inst *i)
             m->dropped[i->result] = true;
             return DOP_OK;
         }
-        l->built_ins[b] = id_of(l, m, i->result);
+        l->built_ins[b] = map_id(l, m, i->result);
     }
     if (i->op == SpvOpVariable && w[3] == SpvStorageClassWorkgroup)
-        return DOP_OK; /* add_all_shared */
+        return DOP_OK; /* processed by add_all_shared */
     bool value = (i->op >= SpvOpTypeVoid && i->op <= SpvOpTypeMatrix) || i->op == SpvOpTypePointer ||
                  i->op == SpvOpTypeFunction || (i->op >= SpvOpConstantTrue && i->op <= SpvOpConstantComposite);
     if (value)
         copy_once(l, m, i, &l->globals);
     else
-        copy(l, m, i, &l->globals);
+        copy_instruction(l, m, i, &l->globals);
     if (i->op == SpvOpVariable) {
-        uint32_t id = id_of(l, m, w[2]);
+        uint32_t id = map_id(l, m, w[2]);
         dop_buf_append(&l->interface, &id, 4);
     }
     return DOP_OK;
 }
 
-/* The longest first, so that long variables share memory with long ones. */
+/* Assigns shared variables to pools, longest first, so that long variables share memory with long ones. */
 static dop_status
 add_all_shared(linker *l, module *m)
 {
-    bool used[MAX_POOLS] = {false}; /* pools that this module has a variable in */
+    bool used[MAX_POOLS] = {false}; /* pools in which this module already has a variable */
     uint32_t n, last = UINT32_MAX, last_at = 0;
     const inst *list = insts(m, &n);
     for (;;) {
         uint32_t best = 0, best_at = n;
         for (uint32_t i = 0; i < n && list[i].op != SpvOpFunction; i++) {
-            if (list[i].op != SpvOpVariable || words_of(m, &list[i])[3] != SpvStorageClassWorkgroup)
+            if (list[i].op != SpvOpVariable || instruction_words(m, &list[i])[3] != SpvStorageClassWorkgroup)
                 continue;
             uint32_t length = shared_length(m, &list[i]);
             bool later = length < last || (length == last && i > last_at);
@@ -316,7 +317,7 @@ is_debug(uint32_t op)
     return (op >= SpvOpSourceContinued && op <= SpvOpLine) || op == SpvOpNoLine || op == SpvOpModuleProcessed;
 }
 
-/* The same for all modules, except that some may not need addresses. */
+/* Merges memory models. They must be equal, except that some modules may not need addresses. */
 static dop_status
 add_memory_model(linker *l, const uint32_t *w)
 {
@@ -327,7 +328,8 @@ add_memory_model(linker *l, const uint32_t *w)
     return DOP_OK;
 }
 
-/* Everything before the functions.  Decorations are added once it is known which ids stand for another module's. */
+/* Adds everything before the functions. Decorations come last, when it is known which ids are replaced by another
+ * module's. */
 static dop_status
 add_module_scope(linker *l, module *m, bool root)
 {
@@ -345,17 +347,18 @@ add_module_scope(linker *l, module *m, bool root)
         else if (op == SpvOpExtInstImport)
             copy_once(l, m, &list[i], &l->imports);
         else if (op == SpvOpMemoryModel)
-            DOP_TRY(add_memory_model(l, words_of(m, &list[i])));
+            DOP_TRY(add_memory_model(l, instruction_words(m, &list[i])));
         else if (op == SpvOpExecutionMode && root)
-            copy(l, m, &list[i], &l->modes);
+            copy_instruction(l, m, &list[i], &l->modes);
         else if (op != SpvOpExecutionMode)
             DOP_TRY(add_global(l, m, &list[i]));
     }
     DOP_TRY(add_all_shared(l, m));
 error:
     for (uint32_t i = 0; i < n && list[i].op != SpvOpFunction; i++)
-        if ((list[i].op == SpvOpDecorate || list[i].op == SpvOpMemberDecorate) && !m->dropped[words_of(m, &list[i])[1]])
-            copy(l, m, &list[i], &l->decorations);
+        if ((list[i].op == SpvOpDecorate || list[i].op == SpvOpMemberDecorate) &&
+            !m->dropped[instruction_words(m, &list[i])[1]])
+            copy_instruction(l, m, &list[i], &l->decorations);
     return st;
 }
 
@@ -370,11 +373,11 @@ add_functions(linker *l, module *m, const bool *skipped)
         if (list[i].op == SpvOpFunction)
             skip = skipped && skipped[list[i].result];
         if (!skip && list[i].op != SpvOpLine && list[i].op != SpvOpNoLine)
-            copy(l, m, &list[i], &l->functions);
+            copy_instruction(l, m, &list[i], &l->functions);
     }
 }
 
-/* The root's placeholders become the stages' main functions. */
+/* Adds the root's functions, with calls of its placeholders redirected to the stages' main functions. */
 static dop_status
 add_root(linker *l, module *root, const uint32_t *mains, uint32_t n_stages)
 {
@@ -385,7 +388,7 @@ add_root(linker *l, module *root, const uint32_t *mains, uint32_t n_stages)
         return DOP_NO_MEMORY(l->diag);
     for (uint32_t i = 0; i < n; i++) {
         unsigned stage;
-        const uint32_t *w = words_of(root, &list[i]);
+        const uint32_t *w = instruction_words(root, &list[i]);
         if (list[i].op == SpvOpName && sscanf((const char *)(const void *)(w + 2), "dop_stage_%u(", &stage) == 1 &&
             stage < n_stages) {
             root->map[w[1]] = mains[stage];
@@ -400,17 +403,17 @@ add_root(linker *l, module *root, const uint32_t *mains, uint32_t n_stages)
                : DOP_FAIL(l->diag, DOP_E_INTERNAL, "linking kernels: %u of %u stages have a place", found, n_stages);
 }
 
-/* --- writing ------------------------------------------------------------------------------------------------------------ */
+/* --- writing ----------------------------------------------------------------------------------------------------------- */
 
 static void
-put(dop_buf *out, uint32_t op, const uint32_t *operands, uint32_t n)
+append_instruction(dop_buf *out, uint32_t op, const uint32_t *operands, uint32_t n)
 {
     uint32_t first = (n + 1) << 16 | op;
     dop_buf_append(out, &first, 4);
     dop_buf_append(out, operands, n * 4u);
 }
 
-/* The instruction's result, whether it exists already or is added. */
+/* Returns the result id of an instruction in `globals`, which is added unless it exists. */
 static uint32_t
 result_of(linker *l, uint32_t op, uint32_t *operands, uint32_t n, uint32_t result_at)
 {
@@ -420,7 +423,7 @@ result_of(linker *l, uint32_t op, uint32_t *operands, uint32_t n, uint32_t resul
     if (same)
         return same;
     operands[result_at - 1] = l->next_id++;
-    put(&l->globals, op, operands, n);
+    append_instruction(&l->globals, op, operands, n);
     return operands[result_at - 1];
 }
 
@@ -434,20 +437,20 @@ write_pools(linker *l)
             uint32_t u32 = result_of(l, SpvOpTypeInt, (uint32_t[]){0, 32, 0}, 3, 1);
             uint32_t length = result_of(l, SpvOpConstant, (uint32_t[]){u32, 0, p->length}, 3, 2);
             type = l->next_id++;
-            put(&l->globals, SpvOpTypeArray, (uint32_t[]){type, p->element, length}, 3);
+            append_instruction(&l->globals, SpvOpTypeArray, (uint32_t[]){type, p->element, length}, 3);
         }
         uint32_t pointer = result_of(l, SpvOpTypePointer, (uint32_t[]){0, SpvStorageClassWorkgroup, type}, 3, 1);
-        put(&l->globals, SpvOpVariable, (uint32_t[]){pointer, p->id, SpvStorageClassWorkgroup}, 3);
+        append_instruction(&l->globals, SpvOpVariable, (uint32_t[]){pointer, p->id, SpvStorageClassWorkgroup}, 3);
         dop_buf_append(&l->interface, &p->id, 4);
     }
 }
 
 static void
-write_module(linker *l, module *root, dop_buf *out)
+write_linked_module(linker *l, module *root, dop_buf *out)
 {
     const uint32_t header[] = {SpvMagicNumber, root->version, 0, l->next_id, 0};
     dop_buf entry = {0};
-    const uint32_t name[] = {SpvExecutionModelGLCompute, id_of(l, root, root->main), 0x6e69616d /* "main" */, 0};
+    const uint32_t name[] = {SpvExecutionModelGLCompute, map_id(l, root, root->main), 0x6e69616d /* "main" */, 0};
     dop_buf_append(&entry, name, sizeof name);
     dop_buf_append(&entry, l->interface.data, l->interface.size);
     dop_buf_append(out, header, sizeof header);
@@ -456,7 +459,7 @@ write_module(linker *l, module *root, dop_buf *out)
     for (size_t i = 0; i < 3; i++)
         dop_buf_append(out, before[i]->data, before[i]->size);
     dop_buf_append(out, l->memory_model, sizeof l->memory_model);
-    put(out, SpvOpEntryPoint, (const uint32_t *)(const void *)entry.data, (uint32_t)(entry.size / 4));
+    append_instruction(out, SpvOpEntryPoint, (const uint32_t *)(const void *)entry.data, (uint32_t)(entry.size / 4));
     for (size_t i = 0; i < 4; i++)
         dop_buf_append(out, after[i]->data, after[i]->size);
     dop_buf_finish(&entry);
@@ -484,14 +487,14 @@ dop_link(const dop_buf *root, const dop_buf *stages, uint32_t n_stages, dop_diag
     for (uint32_t i = 0; i < n_stages; i++) {
         DOP_TRY(module_read(&stages[i], diag, &parts[i]));
         DOP_TRY(add_module_scope(&l, &parts[i], false));
-        mains[i] = id_of(&l, &parts[i], parts[i].main);
+        mains[i] = map_id(&l, &parts[i], parts[i].main);
         add_functions(&l, &parts[i], NULL);
     }
     if (!l.stage_record)
         DOP_TRY(DOP_FAIL(diag, DOP_E_INTERNAL, "linking kernels: the root has no stage record"));
     DOP_TRY(add_root(&l, &top, mains, n_stages));
     write_pools(&l);
-    write_module(&l, &top, out_spirv);
+    write_linked_module(&l, &top, out_spirv);
     if (dop_buf_failures() != failures)
         DOP_TRY(DOP_NO_MEMORY(diag));
 error:

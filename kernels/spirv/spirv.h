@@ -1,4 +1,5 @@
-/* SPIR-V modules as words, for code that reads and rewrites them: instructions (SPIR-V 1.6, section 2.3) behind the header's five words. */
+/* Helpers to read and rewrite SPIR-V modules as words: a header of five words, then instructions (SPIR-V 1.6, section
+ * 2.3). */
 #ifndef DOPPLER_KERNELS_SPIRV_SPIRV_H
 #define DOPPLER_KERNELS_SPIRV_SPIRV_H
 
@@ -6,7 +7,7 @@
 
 #include <spirv/unified1/spirv.h>
 
-/* The KHR form of matrices, which headers of SPIR-V before 2023 do not have. */
+/* The KHR cooperative matrix opcodes, missing in SPIR-V headers before 2023. */
 enum {
     DOP_SPV_CAPABILITY_MATRIX_KHR = 6022,
     DOP_SPV_TYPE_MATRIX_KHR = 4456,
@@ -28,7 +29,7 @@ dop_spv_len(const uint32_t *w)
     return w[0] >> SpvWordCountShift;
 }
 
-/* Is the instruction one that makes a type? */
+/* True if the instruction declares a type. */
 static inline bool
 dop_spv_is_type(uint32_t op)
 {

@@ -1,5 +1,6 @@
-/* Two walks over the module: the first one finds the addresses whose words are needed and gives each an id, the second one writes
- * the module with these words.  An address gets its words where it is made, because that place is before all of its uses. */
+/* Two passes over the module. The first finds the addresses whose words are needed, and assigns an id to each pair of words.
+ * The second writes the module with these words. The words are computed right after the address, which precedes all of its
+ * uses. */
 #include "kernels/spirv/spirv_addresses.h"
 
 #include "kernels/spirv/spirv.h"
@@ -7,9 +8,9 @@
 #include <stdlib.h>
 
 typedef struct id_facts {
-    uint32_t type;    /* id of the type of a value; 0: not a value */
-    uint32_t same_as; /* id of an address with the same words, or of these words; 0: none */
-    uint32_t pair;    /* id of the address's words; 0: nobody needs them */
+    uint32_t type;    /* values: id of the type; 0: not a value */
+    uint32_t same_as; /* id of an address with the same words, or of the pair of words itself; 0: none */
+    uint32_t pair;    /* id of the address's pair of words; 0: not needed */
     uint8_t is_type, is_address_type;
 } id_facts;
 
@@ -23,35 +24,35 @@ typedef struct rewriter {
     bool changes;
     id_facts *id;
     dop_buf *out;
-    dop_buf later; /* instructions that come as soon as their place allows */
+    dop_buf later; /* instructions delayed until the next position where they are allowed */
 } rewriter;
 
-/* The facts of an id; for a word that is not an id, the facts of id 0. */
+/* Returns the properties of an id; for a word that is not an id, those of id 0. */
 static id_facts *
-facts(const rewriter *r, uint32_t id)
+address_facts(const rewriter *r, uint32_t id)
 {
     return &r->id[id < r->bound ? id : 0];
 }
 
 static bool
-is_address(const rewriter *r, uint32_t id)
+is_address_id(const rewriter *r, uint32_t id)
 {
-    return facts(r, facts(r, id)->type)->is_address_type;
+    return address_facts(r, address_facts(r, id)->type)->is_address_type;
 }
 
-/* --- reading --------------------------------------------------------------------------------------------------------- */
+/* --- reading ----------------------------------------------------------------------------------------------------------- */
 
 static void
-note_type(rewriter *r, const uint32_t *w)
+note_address_type(rewriter *r, const uint32_t *w)
 {
     const uint32_t op = dop_spv_op(w), len = dop_spv_len(w);
-    facts(r, w[1])->is_type = 1;
+    address_facts(r, w[1])->is_type = 1;
     if (op == SpvOpTypeInt && len == 4 && w[2] == 32 && w[3] == 0)
         r->uint_type = w[1];
     else if (op == SpvOpTypeVector && len == 4 && w[2] == r->uint_type && w[3] == 2)
         r->pair_type = w[1];
     else if (op == SpvOpTypePointer && len == 4)
-        facts(r, w[1])->is_address_type = w[2] == SpvStorageClassPhysicalStorageBuffer;
+        address_facts(r, w[1])->is_address_type = w[2] == SpvStorageClassPhysicalStorageBuffer;
 }
 
 static bool
@@ -60,7 +61,8 @@ chooses(uint32_t op)
     return op == SpvOpPhi || op == SpvOpSelect;
 }
 
-/* The words of an instruction that are the addresses it chooses from: every second one from `first`, or every one. */
+/* Position of the selected addresses among the words of an OpPhi or OpSelect: from first_choice on, in steps of
+ * choice_step. */
 static uint32_t
 first_choice(uint32_t op)
 {
@@ -76,26 +78,26 @@ choice_step(uint32_t op)
 static void
 note_value(rewriter *r, const uint32_t *w)
 {
-    id_facts *f = facts(r, w[2]);
+    id_facts *f = address_facts(r, w[2]);
     const bool same = dop_spv_op(w) == SpvOpCopyObject || dop_spv_op(w) == SpvOpBitcast;
-    if (dop_spv_len(w) == 4 && same && facts(r, w[1])->is_address_type &&
-        (is_address(r, w[3]) || (r->pair_type && facts(r, w[3])->type == r->pair_type)))
+    if (dop_spv_len(w) == 4 && same && address_facts(r, w[1])->is_address_type &&
+        (is_address_id(r, w[3]) || (r->pair_type && address_facts(r, w[3])->type == r->pair_type)))
         f->same_as = w[3];
     f->type = w[1];
 }
 
-/* Is the instruction one with a type and a result?  types: a type has been seen; before the first one are names and decorations, which
- * have ids and numbers in any place. */
+/* True if the instruction has a type and a result. `types` is true after the first type: names and decorations before it have
+ * ids and literals in any position. */
 static bool
 has_result(const rewriter *r, const uint32_t *w, bool types)
 {
     const uint32_t op = dop_spv_op(w);
     return types && dop_spv_len(w) > 2 && !dop_spv_is_type(op) && op != SpvOpTypeForwardPointer &&
-           facts(r, w[1])->is_type;
+           address_facts(r, w[1])->is_type;
 }
 
 static dop_status
-collect(rewriter *r, dop_diag *diag)
+collect_addresses(rewriter *r, dop_diag *diag)
 {
     bool types = false;
     for (size_t at = 5; at < r->n; at += dop_spv_len(r->w + at)) {
@@ -105,58 +107,58 @@ collect(rewriter *r, dop_diag *diag)
                             r->name, at);
         types = types || dop_spv_is_type(op);
         if (dop_spv_is_type(op) && len > 1)
-            note_type(r, w);
+            note_address_type(r, w);
         else if (has_result(r, w, types))
             note_value(r, w);
     }
     return DOP_OK;
 }
 
-/* The address that has the words of `id`: an earlier one of another type, or itself; or these words. */
+/* Returns the address or pair from which `id` was cast, possibly through several casts; `id` itself if it is not a cast. */
 static uint32_t
 origin(const rewriter *r, uint32_t id)
 {
-    for (uint32_t n = 0; n < r->bound && facts(r, id)->same_as; n++) /* a damaged module may lead in a circle */
-        id = facts(r, id)->same_as;
+    for (uint32_t n = 0; n < r->bound && address_facts(r, id)->same_as; n++) /* a damaged module may contain a cycle */
+        id = address_facts(r, id)->same_as;
     return id;
 }
 
 static void
-want_pair(rewriter *r, uint32_t id)
+request_pair(rewriter *r, uint32_t id)
 {
     const uint32_t from = origin(r, id);
-    id_facts *f = facts(r, from);
-    if (is_address(r, from) && !f->pair)
+    id_facts *f = address_facts(r, from);
+    if (is_address_id(r, from) && !f->pair)
         f->pair = r->next++;
-    else if (!is_address(r, from))
+    else if (!is_address_id(r, from))
         f->pair = from;
 }
 
 static void
-find_wants(rewriter *r)
+find_needed_pairs(rewriter *r)
 {
     bool types = false;
     for (size_t at = 5; at < r->n; at += dop_spv_len(r->w + at)) {
         const uint32_t *w = r->w + at, op = dop_spv_op(w), len = dop_spv_len(w);
         types = types || dop_spv_is_type(op);
-        if (len < 4 || !has_result(r, w, types) || !facts(r, w[1])->is_address_type)
+        if (len < 4 || !has_result(r, w, types) || !address_facts(r, w[1])->is_address_type)
             continue;
-        if (op == SpvOpBitcast && is_address(r, w[3])) {
-            want_pair(r, w[3]);
+        if (op == SpvOpBitcast && is_address_id(r, w[3])) {
+            request_pair(r, w[3]);
             r->changes = true;
         } else if (chooses(op)) {
-            want_pair(r, w[2]);
+            request_pair(r, w[2]);
             for (uint32_t i = first_choice(op); i < len; i += choice_step(op))
-                want_pair(r, w[i]);
+                request_pair(r, w[i]);
             r->changes = true;
         }
     }
 }
 
-/* --- writing ---------------------------------------------------------------------------------------------------------- */
+/* --- writing ----------------------------------------------------------------------------------------------------------- */
 
 static void
-put(dop_buf *out, const uint32_t *words, uint32_t n)
+append_words(dop_buf *out, const uint32_t *words, uint32_t n)
 {
     dop_buf_append(out, words, n * 4u);
 }
@@ -164,13 +166,13 @@ put(dop_buf *out, const uint32_t *words, uint32_t n)
 static void
 put_cast(dop_buf *out, uint32_t type, uint32_t result, uint32_t from)
 {
-    put(out, (uint32_t[]){4u << 16 | SpvOpBitcast, type, result, from}, 4);
+    append_words(out, (uint32_t[]){4u << 16 | SpvOpBitcast, type, result, from}, 4);
 }
 
 static uint32_t
 pair_of(const rewriter *r, uint32_t id)
 {
-    return facts(r, origin(r, id))->pair;
+    return address_facts(r, origin(r, id))->pair;
 }
 
 static void
@@ -183,29 +185,29 @@ put_later(rewriter *r)
 static void
 put_choice(rewriter *r, const uint32_t *w)
 {
-    const uint32_t op = dop_spv_op(w), len = dop_spv_len(w), pair = facts(r, w[2])->pair;
+    const uint32_t op = dop_spv_op(w), len = dop_spv_len(w), pair = address_facts(r, w[2])->pair;
     const uint32_t step = choice_step(op);
-    put(r->out, (uint32_t[]){w[0], r->pair_type, pair}, 3);
+    append_words(r->out, (uint32_t[]){w[0], r->pair_type, pair}, 3);
     for (uint32_t i = 3; i < len; i++) {
         const bool chosen = i >= first_choice(op) && (i - first_choice(op)) % step == 0;
-        put(r->out, (uint32_t[]){chosen ? pair_of(r, w[i]) : w[i]}, 1);
+        append_words(r->out, (uint32_t[]){chosen ? pair_of(r, w[i]) : w[i]}, 1);
     }
-    put_cast(&r->later, w[1], w[2], pair); /* after all OpPhi of the block */
+    put_cast(&r->later, w[1], w[2], pair); /* must follow all OpPhi of the block */
 }
 
-/* An instruction that makes an address whose words are needed. */
+/* Writes an instruction that produces an address whose words are needed, and computes the words. */
 static void
 put_maker(rewriter *r, const uint32_t *w, bool in_function)
 {
-    const uint32_t op = dop_spv_op(w), pair = facts(r, w[2])->pair;
-    put(r->out, w, dop_spv_len(w));
+    const uint32_t op = dop_spv_op(w), pair = address_facts(r, w[2])->pair;
+    append_words(r->out, w, dop_spv_len(w));
     if (!in_function && (op == SpvOpUndef || op == SpvOpConstantNull))
-        put(&r->later, (uint32_t[]){3u << 16 | op, r->pair_type, pair}, 3);
+        append_words(&r->later, (uint32_t[]){3u << 16 | op, r->pair_type, pair}, 3);
     else
         put_cast(&r->later, r->pair_type, pair, w[2]);
 }
 
-/* Ids for what put_pair_type will declare: constants in front of the functions have the type, too. */
+/* Assigns ids for the declarations of put_pair_type, because constants before the functions also use the type. */
 static void
 name_pair_type(rewriter *r)
 {
@@ -217,17 +219,17 @@ name_pair_type(rewriter *r)
         r->pair_type = r->next++;
 }
 
-/* The type of pairs, in front of the first function, if the module has none. */
+/* Declares the type of pairs before the first function, if the module lacks it. */
 static void
 put_pair_type(rewriter *r)
 {
     if (r->lacks_uint)
-        put(r->out, (uint32_t[]){4u << 16 | SpvOpTypeInt, r->uint_type, 32, 0}, 4);
+        append_words(r->out, (uint32_t[]){4u << 16 | SpvOpTypeInt, r->uint_type, 32, 0}, 4);
     if (r->lacks_pair)
-        put(r->out, (uint32_t[]){4u << 16 | SpvOpTypeVector, r->pair_type, r->uint_type, 2}, 4);
+        append_words(r->out, (uint32_t[]){4u << 16 | SpvOpTypeVector, r->pair_type, r->uint_type, 2}, 4);
 }
 
-/* May what waits in r->later come in front of this instruction? */
+/* True if delayed instructions may be inserted before this instruction. */
 static bool
 is_place(uint32_t op)
 {
@@ -236,11 +238,11 @@ is_place(uint32_t op)
 }
 
 static void
-write_module(rewriter *r)
+write_address_module(rewriter *r)
 {
     bool in_function = false, types = false;
     name_pair_type(r);
-    put(r->out, r->w, 5);
+    append_words(r->out, r->w, 5);
     for (size_t at = 5; at < r->n; at += dop_spv_len(r->w + at)) {
         const uint32_t *w = r->w + at, op = dop_spv_op(w), len = dop_spv_len(w);
         if (op == SpvOpFunction && !in_function) {
@@ -252,16 +254,16 @@ write_module(rewriter *r)
             put_later(r);
         types = types || dop_spv_is_type(op);
         const bool makes =
-            has_result(r, w, types) && len > (op == SpvOpBitcast ? 3u : 2u) && facts(r, w[1])->is_address_type;
-        const id_facts *f = facts(r, makes ? w[2] : 0);
-        if (makes && op == SpvOpBitcast && is_address(r, w[3]))
+            has_result(r, w, types) && len > (op == SpvOpBitcast ? 3u : 2u) && address_facts(r, w[1])->is_address_type;
+        const id_facts *f = address_facts(r, makes ? w[2] : 0);
+        if (makes && op == SpvOpBitcast && is_address_id(r, w[3]))
             put_cast(r->out, w[1], w[2], pair_of(r, w[3]));
         else if (makes && chooses(op))
             put_choice(r, w);
         else if (makes && f->pair && !f->same_as)
             put_maker(r, w, in_function);
         else
-            put(r->out, w, len);
+            append_words(r->out, w, len);
     }
     if (!r->out->failed)
         ((uint32_t *)(void *)r->out->data)[3] = r->next;
@@ -281,11 +283,11 @@ dop_spirv_addresses(const char *name, dop_buf *spirv, dop_diag *diag)
     r.id = calloc(r.bound, sizeof *r.id);
     if (!r.id)
         return DOP_NO_MEMORY(diag);
-    st = collect(&r, diag);
+    st = collect_addresses(&r, diag);
     if (st == DOP_OK)
-        find_wants(&r);
+        find_needed_pairs(&r);
     if (st == DOP_OK && r.changes) {
-        write_module(&r);
+        write_address_module(&r);
         if (out.failed || r.later.failed) {
             st = DOP_NO_MEMORY(diag);
         } else {

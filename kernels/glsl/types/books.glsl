@@ -1,6 +1,6 @@
-// Codebooks' values for products on matrix units (schedule: coop_late_books): what is loaded stays integers, two words and a scale for
-// eight values, until it is stored in shared memory.  With DOP_HALVES_ANY (codes.glsl) these are multiplied and rounded at once, so that
-// four words of halves wait instead, and what makes them is in flight for all pieces of a lane.
+// Codebook values for products on matrix units (schedule: coop_late_books). Loaded data stays integers, two words and a scale
+// per eight values, until it is stored in shared memory. In contrast, DOP_HALVES_ANY (codes.glsl) multiplies and rounds at
+// once: four words of halves wait, and their sources are in flight for all pieces of a lane.
 uvec4 dop_late_book(uvec4 r)
 {
     return dop_scaled8_book(r.xy, uintBitsToFloat(r.z));
@@ -12,7 +12,7 @@ uvec4 dop_late_book(uvec4 r)
         return uvec4(dop_bytes_##T(r, (i >> 3) & 3u), floatBitsToUint(dop_scale_##T(r)[(i >> 4) & 1u]), 0u);            \
     }                                                                                                                  \
     DOP_HALVES(T, dop_raw8(dop_late_load_##T(p, i, aux), uvec4(0u)), dop_late_book(r.a))
-// Sixteen bits of codes, the scale, and what is subtracted.
+// Sixteen bits of codes, the scale, and the subtrahend.
 uvec4 dop_late_moved(uvec4 r)
 {
     return dop_scaled8_two(r.x, uintBitsToFloat(r.y) * vec2(1.0, -uintBitsToFloat(r.z)));

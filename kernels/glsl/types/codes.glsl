@@ -1,9 +1,9 @@
-// Quantized weights that are decoded eight values at a time; base/storage/types.def says where their fields are.  A type T has
+// Quantized weights that are decoded eight values at a time; base/storage/types.def describes their fields. A type T has
 //   dop_raw_T                                      what an invocation loads of a unit of 32 values
 //   dop_raw_T dop_load_T(p, u, aux, low)           unit u, whose words in plane 0 are `low`
 //   vec2 dop_scale_T(raw)                          the factors of values 0 .. 15 and 16 .. 31
 //   dop_eight dop_eight_T(raw, i)                  values 8 i .. 8 i + 7, not yet multiplied
-// and DOP_TYPE(T, words of a unit in plane 0) makes of them what kernels/emit/weight_types.h asks for.
+// From these, DOP_TYPE(T, words of a unit in plane 0) generates the functions of kernels/emit/weight_types.h.
 #define DOP_CODES
 struct dop_eight { vec4 a, b; };
 #if defined(DOP_AHEAD) && defined(DOP_TEXELS)
@@ -40,7 +40,7 @@ struct dop_words8 { uvec4 a, b; };
         return (i & 4u) != 0u ? v.b : v.a;                                                                              \
     }                                                                                                                  \
     float dop_w1_##T(DOP_W p, uint i, uint aux) { return dop_w4_##T(p, i & ~3u, aux)[i & 3u]; }
-// For products on matrix units (matmul_coop.glsl): the values 8 j and on of a unit as halves are dop_half8_T(raw, j).
+// For products on matrix units (matmul_coop.glsl): dop_half8_T(raw, j) converts values 8 j to 8 j + 7 of a unit to f16.
 uvec4 dop_pack_eight(dop_eight v, float s)
 {
     v = dop_eight(s * v.a, s * v.b);
@@ -73,7 +73,7 @@ uvec4 dop_pack_eight(dop_eight v, float s)
         return dop_half8_##T(r, j);                                                                                     \
     }                                                                                                                  \
     DOP_HALVES(T, dop_raw8(dop_load8_##T(p, i, aux), uvec4(0u)), r.a)
-// Weights for products on matrix units, of types whose values are the levels of iq4, with one scale for a unit.
+// Weights for products on matrix units, for types with the levels of iq4 and one scale per unit.
 #define DOP_HALVES_LEVELS(T)                                                                                           \
     uvec4 dop_load8_##T(U32 p, uint i, uint aux)                                                                        \
     {                                                                                                                  \
@@ -82,7 +82,7 @@ uvec4 dop_pack_eight(dop_eight v, float s)
     }                                                                                                                  \
     DOP_HALVES(T, dop_raw8(dop_load8_##T(p, i, aux), uvec4(0u)), dop_scaled8_iq4(r.a.x, uintBitsToFloat(r.a.y)))
 
-// Block u / 8 has its factor as a half behind `words` words of its group, which has `group` words.
+// Returns the factor of block u / 8, a half after `words` words of its group of `group` words.
 float dop_block_half(DOP_W p, uint u, uint aux, uint group, uint words)
 {
     uint b = (u >> 3) & 3u;
@@ -103,7 +103,7 @@ vec2 dop_scale_iq4_xs(dop_raw_iq4_xs r)
 dop_eight dop_eight_iq4_xs(dop_raw_iq4_xs r, uint i) { return dop_eight(DOP_IQ4(r.q[i]), DOP_IQ4(r.q[i] >> 8)); }
 DOP_TYPE(iq4_xs, 4)
 
-// Half of the e4m3 number without a sign in the lowest byte of b; the code that is no number counts as 0.
+// Returns half of the unsigned e4m3 number in the lowest byte of b; the NaN code counts as 0.
 float dop_half_e4m3(uint b)
 {
     uint e = (b >> 3) & 15u, m = b & 7u;
@@ -118,7 +118,7 @@ vec2 dop_scale_nvfp4(dop_raw_nvfp4 r) { return r.d * vec2(dop_half_e4m3(r.s), do
 dop_eight dop_eight_nvfp4(dop_raw_nvfp4 r, uint i) { return dop_eight(dop_e2m1(r.q[i]), dop_e2m1(r.q[i] >> 8)); }
 DOP_TYPE(nvfp4, 4)
 
-// --- e4m3 with a factor: numbers are halves 256 times too small -------------------------------------------------------------
+// --- e4m3 with a factor: numbers as halves are 256 times too small -----------------------------------------------------
 vec4 dop_e4m3(uint w)
 {
     uint v = w >> 8;
@@ -179,9 +179,9 @@ dop_eight dop_eight_q1_0(dop_raw_q1_0 r, uint i)
 }
 DOP_TYPE(q1_0, 1)
 
-// --- codebooks -------------------------------------------------------------------------------------------------------------
-// A codebook lies behind plane 0, in front of plane 1; `book` counts 16-byte words.  Its entries are the magnitudes of values as
-// bytes, in the order that activations in 8 bits have (int.glsl): of eight values 0, 4, 1, 5 and 2, 6, 3, 7; of four 0, 2, 1, 3.
+// --- codebooks ----------------------------------------------------------------------------------------------------------
+// A codebook is between plane 0 and plane 1; `book` counts 16-byte words. Its entries are the magnitudes of values as bytes,
+// in the order of int8 activations (int.glsl): for eight values 0, 4, 1, 5 and 2, 6, 3, 7; for four 0, 2, 1, 3.
 #ifdef DOP_BOOK_WORDS // a copy in shared memory: the kernel's weights have one codebook
 shared uvec2 dop_book[DOP_BOOK_WORDS / 2u];
 #define dop_book2(r, i) dop_book[i]
@@ -199,7 +199,8 @@ uvec2 dop_fours(uint a, uint b)
 {
     return uvec2((a & 0x00ff00ffu) | ((b & 0x00ff00ffu) << 8), ((a >> 8) & 0x00ff00ffu) | (b & 0xff00ff00u));
 }
-// Bits of s are the signs of values 0 .. 7.  The product moves bits 0, 1, 4 and 5 to bits 0, 16, 8 and 24; none carries into another.
+// Applies the signs of values 0 .. 7, which are bits of s. The multiplication moves bits 0, 1, 4 and 5 to bits 0, 16, 8 and
+// 24 without carries between them.
 uvec2 dop_signed(uvec2 e, uint s)
 {
     uvec2 t = ((uvec2(s, s >> 2) & 0x33u) * 0x88011u) & 0x01010101u;
@@ -211,8 +212,8 @@ dop_eight dop_eight_signed(uvec2 e)
     return dop_eight(vec4(dop_u2z(b.x & 0x00ff00ffu, 128.0), dop_u2z(b.y & 0x00ff00ffu, 128.0)),
                      vec4(dop_u2z((b.x >> 8) & 0x00ff00ffu, 128.0), dop_u2z((b.y >> 8) & 0x00ff00ffu, 128.0)));
 }
-// Functions of a type T with a codebook of bytes, of which dop_entry_T(raw, i) has the magnitudes of values 8 i .. 8 i + 7 (FOURS: in
-// two entries of four) and dop_signs_T(raw, i) the signs.
+// Functions of a type T with a codebook of bytes. dop_entry_T(raw, i) returns the magnitudes of values 8 i .. 8 i + 7 (FOURS:
+// in two entries of four), dop_signs_T(raw, i) the signs.
 #define DOP_BOOK_TYPE(T, FOURS)                                                                                         \
     const bool dop_fours_##T = FOURS;                                                                                   \
     uvec2 dop_bytes_##T(dop_raw_##T r, uint i)                                                                          \
@@ -222,7 +223,7 @@ dop_eight dop_eight_signed(uvec2 e)
     }                                                                                                                  \
     dop_eight dop_eight_##T(dop_raw_##T r, uint i) { return dop_eight_signed(dop_bytes_##T(r, i)); }                    \
     DOP_TYPE(T, 2)
-// Seven signs and an eighth, with which an even number of them is set.
+// Returns seven signs and an eighth that makes the number of set bits even.
 uint dop_even(uint seven) { return (seven & 127u) | ((uint(bitCount(seven & 127u)) & 1u) << 7); }
 uint dop_byte(uint w, uint i) { return (w >> (8u * (i & 3u))) & 255u; }
 
@@ -296,9 +297,9 @@ uvec2 dop_entry_iq3_s(dop_raw_iq3_s r, uint i)
 uint dop_signs_iq3_s(dop_raw_iq3_s r, uint i) { return dop_byte(r.s, i); }
 DOP_BOOK_TYPE(iq3_s, true)
 
-// A word of iq1's codebook has two entries of eight values of two bits.  Values are -1, 0 and 1, moved up or down by an eighth.
+// A word of iq1's codebook has two entries of eight two-bit values. Values are -1, 0 and 1, shifted up or down by an eighth.
 #define DOP_ENTRY_IQ1(r, at) (dop_book1(r, (at) >> 1) >> (((at) & 1u) * 8u))
-// Functions of a type T with iq1's codebook: values 8 i .. 8 i + 7 are those of dop_word_T(raw, i), less dop_less_T(raw, i).
+// Functions of a type T with iq1's codebook: values 8 i .. 8 i + 7 are those of dop_word_T(raw, i) minus dop_less_T(raw, i).
 #define DOP_MOVED_TYPE(T)                                                                                                \
     dop_eight dop_eight_##T(dop_raw_##T r, uint i) { return dop_eight_two(dop_word_##T(r, i), dop_less_##T(r, i)); }  \
     DOP_TYPE(T, 1)

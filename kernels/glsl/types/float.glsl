@@ -1,4 +1,4 @@
-// Float weights have one plane, whose units are 8 values each.
+// Float weights have one plane, with units of 8 values.
 struct dop_raw_f32 { vec4 a, b; };
 float dop_w1_f32(DOP_W p, uint i, uint aux) { return uintBitsToFloat(dop_ldw1(p, i)); }
 vec4 dop_w4_f32(DOP_W p, uint i, uint aux) { return uintBitsToFloat(dop_ldw4(p, i >> 2)); }

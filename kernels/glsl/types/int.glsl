@@ -1,8 +1,9 @@
-// Packed integer products: activations in 8 bits, with one factor per unit of 32 values, times weights from the planes of quant.glsl.
+// Packed integer products: activations in int8, with one factor per unit of 32 values, times weights from the planes of
+// quant.glsl.
 //
-// A unit of activations x is kept as d = max |x| / 127, q = round(x / d) and s = d * (sum of q).  The bytes of q are in the order
-// that the weights have after one mask, so that no byte must be moved: words 2m and 2m + 1 have the values 8m + (0, 4, 1, 5) and
-// 8m + (2, 6, 3, 7).  With DOP_XI_BYTES, where all weights of a kernel are bytes, word j has the values 4j + (0, 2, 1, 3).
+// A unit of activations x is stored as d = max |x| / 127, q = round(x / d) and s = d * (sum of q). The bytes of q have the
+// order that weights have after one mask, so that no byte must be moved: words 2m and 2m + 1 have the values 8m + (0, 4, 1,
+// 5) and 8m + (2, 6, 3, 7). With DOP_XI_BYTES, if all weights of a kernel are bytes, word j has the values 4j + (0, 2, 1, 3).
 spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6018, 6019], id = 4450) // OpSDot
 int dop_sdot_packed(uint a, uint b, spirv_literal int format);
 #define DOP_SDOT(a, b) dop_sdot_packed(a, b, 0) // 0: packed 4x8
@@ -12,7 +13,7 @@ struct dop_xi {
     vec2 ds;
 };
 
-// --- unsigned nibbles: values 0 .. 15, and with more bits up to 63 -------------------------------------------------------
+// --- unsigned nibbles: values 0 .. 15, or with more bits up to 63 -------------------------------------------------------
 #define DOP_LOW(w) ((w) & 0x0f0f0f0fu)
 #define DOP_HIGH(w) (((w) >> 4) & 0x0f0f0f0fu)
 int dop_idot_nib(uvec4 q, dop_xi x)
@@ -22,7 +23,7 @@ int dop_idot_nib(uvec4 q, dop_xi x)
             ((DOP_SDOT(DOP_LOW(q.z), x.b.x) + DOP_SDOT(DOP_HIGH(q.z), x.b.y)) +
              (DOP_SDOT(DOP_LOW(q.w), x.b.z) + DOP_SDOT(DOP_HIGH(q.w), x.b.w))));
 }
-// Word m of nibbles, each with a fifth bit from h, whose lowest bit is that of value 8m.
+// Word m of nibbles, each with a fifth bit from h, whose lowest bit belongs to value 8m.
 int dop_idot_five(uint w, uint h, uint xl, uint xh)
 {
     uint low = DOP_LOW(w) | ((h << 4) & 0x00100010u) | ((h << 11) & 0x10001000u);
@@ -34,7 +35,7 @@ int dop_idot_fives(uvec4 q, uint h, dop_xi x)
     return (dop_idot_five(q.x, h, x.a.x, x.a.y) + dop_idot_five(q.y, h >> 2, x.a.z, x.a.w)) +
            (dop_idot_five(q.z, h >> 8, x.b.x, x.b.y) + dop_idot_five(q.w, h >> 10, x.b.z, x.b.w));
 }
-// Word m of nibbles with two more bits each.
+// Word m of nibbles, each with two more bits from h.
 int dop_idot_six(uint w, uint h, uint xl, uint xh)
 {
     uint low = DOP_LOW(w) | ((h << 4) & 0x00300030u) | ((h << 10) & 0x30003000u);
@@ -54,14 +55,14 @@ int dop_idot_bytes(uint w, uint v, uint xl, uint xh)
     return DOP_SDOT(low ^ 0x80808080u, xl) + DOP_SDOT(high ^ 0x80808080u, xh);
 }
 #endif
-// Sixteen values of two bits: word w, whose pairs of bits are moved to where activations have them.
+// Sixteen two-bit values of word w, whose pairs of bits are moved to the positions of activations.
 uint dop_two_bytes(uint w) { return (w & 0x00030003u) | ((w << 6) & 0x03000300u); }
 int dop_idot_twos(uint w, uvec4 x)
 {
     return (DOP_SDOT(dop_two_bytes(w), x.x) + DOP_SDOT(dop_two_bytes(w >> 4), x.y)) +
            (DOP_SDOT(dop_two_bytes(w >> 8), x.z) + DOP_SDOT(dop_two_bytes(w >> 12), x.w));
 }
-// Values of two bits as dop_two_bytes gives them, each with a third bit from h, whose lowest bit is that of the first value.
+// Two-bit values in the form of dop_two_bytes, each with a third bit from h, whose lowest bit belongs to the first value.
 uint dop_three_bytes(uint w, uint h) { return dop_two_bytes(w) | ((h << 2) & 0x00040004u) | ((h << 9) & 0x04000400u); }
 int dop_idot_threes(uint w, uint h, uvec4 x)
 {
@@ -69,8 +70,8 @@ int dop_idot_threes(uint w, uint h, uvec4 x)
            (DOP_SDOT(dop_three_bytes(w >> 8, h >> 2), x.z) + DOP_SDOT(dop_three_bytes(w >> 12, h >> 6), x.w));
 }
 #ifdef DOP_LEVELS
-// For each byte of iq4's nibbles the levels of both, that of the lower nibble in byte 0 and that of the upper one in byte 2: a look-up
-// for two values, where arithmetic would take ten instructions for each.
+// Levels of both nibbles of each byte of iq4: that of the lower nibble in byte 0, that of the upper one in byte 2. One lookup
+// serves two values; arithmetic would need ten instructions for each.
 shared uint dop_level_pairs[256];
 uint dop_level_byte(uint n) { return (uvec4(0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u)[n >> 2] >> ((n & 3u) * 8u)) & 255u; }
 void dop_fill_level_pairs()
@@ -97,7 +98,7 @@ int dop_isum4(uvec4 x)
            (DOP_SDOT(x.z, 0x01010101u) + DOP_SDOT(x.w, 0x01010101u));
 }
 
-// --- one function per type: the product of a unit with its activations ---------------------------------------------------
+// --- one function per type: the dot product of a unit with its activations ----------------------------------------------
 float dop_wdoti_q4_0(dop_raw_q4_0 r, dop_xi x)
 {
     return dop_half(r.d, r.u & 1u) * (x.ds.x * float(dop_idot_nib(r.q, x)) - 8.0 * x.ds.y);
@@ -132,7 +133,7 @@ float dop_wdoti_q5_k(dop_raw_q5_k r, dop_xi x)
     vec2 dm = dop_scale_min(r.s, r.u);
     return dm.x * (x.ds.x * float(dop_idot_fives(r.q, r.h, x))) - dm.y * x.ds.y;
 }
-// q6_k: a unit has two scales, which are integers.  Sums stay integers as long as floats hold them exactly (63 * 127 * 16 * 127 < 2^24).
+// q6_k: a unit has two integer scales. Sums stay integers as long as floats hold them exactly (63 * 127 * 16 * 127 < 2^24).
 float dop_wdoti_q6_k(dop_raw_q6_k r, dop_xi x)
 {
     int a = dop_idot_six(r.q.x, r.h.x, x.a.x, x.a.y) + dop_idot_six(r.q.y, r.h.x >> 8, x.a.z, x.a.w);
@@ -141,8 +142,8 @@ float dop_wdoti_q6_k(dop_raw_q6_k r, dop_xi x)
     int sum = bitfieldExtract(s, 0, 8) * (a - 32 * dop_isum4(x.a)) + bitfieldExtract(s, 8, 8) * (b - 32 * dop_isum4(x.b));
     return dop_half(r.d, (r.u >> 3) & 1u) * (x.ds.x * float(sum));
 }
-// mxfp4: codes that dop_e2m1_less marks stand for 13 less.  The activations of marked codes are summed up apart, sixteenfold where the code
-// is the upper nibble of a byte.
+// mxfp4: codes marked by dop_e2m1_less stand for 13 less. The activations of marked codes are summed separately, times
+// sixteen if the code is the upper nibble of a byte.
 float dop_wdoti_mxfp4(dop_raw_mxfp4 r, dop_xi x)
 {
     uvec4 less = uvec4(dop_e2m1_less(r.q.x), dop_e2m1_less(r.q.y), dop_e2m1_less(r.q.z), dop_e2m1_less(r.q.w));
@@ -188,7 +189,7 @@ float dop_wdoti_iq4_xs(dop_raw_iq4_xs r, dop_xi x)
     return dop_scale_iq4_xs(r).x * (x.ds.x * float(dop_idot_levels(r.q, x)));
 }
 #endif
-// Two words of e2m1 codes: doubled values, as of mxfp4.
+// Two words of e2m1 codes: doubled values, as for mxfp4.
 int dop_idot_e2m1(uvec2 q, uvec4 x)
 {
     uvec2 less = uvec2(dop_e2m1_less(q.x), dop_e2m1_less(q.y)), a = less & 0x01010101u, b = less & 0x10101010u;
@@ -205,7 +206,7 @@ float dop_wdoti_two(dop_raw_two r, dop_xi x)
 {
     return r.d * (x.ds.x * float(dop_idot_twos(r.q.x, x.a) + dop_idot_twos(r.q.y, x.b)) - x.ds.y);
 }
-// Bits, as integers of 0 and 1: as dop_three_bytes moves them.
+// Bits as integers 0 and 1, moved as by dop_three_bytes.
 uint dop_one_bytes(uint h) { return (h & 0x00010001u) | ((h << 7) & 0x01000100u); }
 float dop_wdoti_q1_0(dop_raw_q1_0 r, dop_xi x)
 {

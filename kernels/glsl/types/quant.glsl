@@ -1,21 +1,22 @@
-// Quantized weights have units of 32 values.  Plane 0 holds each unit's low bits, plane 1 (in groups of 32 units) everything
-// else: scales, minimums, high bits; compiler/pack/repack.c writes both and describes every field.
+// Quantized weights have units of 32 values. Plane 0 holds each unit's low bits; plane 1 (in groups of 32 units) holds
+// scales, minimums and high bits. compiler/pack/repack.c writes both and describes every field.
 //
-// A word keeps values in its two 16-bit halves: the four values 4j .. 4j+3 of a unit ("quad" j) lie at offset 0 of
-// the low and the high half, then at the next offset of both.  So one mask isolates two values, and as the low mantissa bits
-// of two f16 whose other bits are those of 1024 both become floats at once.
+// A word keeps values in its two 16-bit halves: the four values 4j .. 4j+3 of a unit ("quad" j) are at offset 0 of the low
+// and the high half, then at the next offset of both. So one mask isolates two values. As the low mantissa bits of two f16
+// whose other bits are those of 1024, both become floats at once.
 
-// Two values below 1024, one in each half of a, less z, which is a constant and so joins the subtraction that is there anyway.
+// Converts two values below 1024, one in each half of a, and subtracts z. z is a constant, so it is merged into the
+// subtraction of the bias.
 vec2 dop_u2z(uint a, float z)
 {
 #ifdef DOP_CPU
-    return vec2(ivec2(a & 0xffffu, a >> 16)) - z; // Signed, because SIMD instruction sets convert that in one step.
+    return vec2(ivec2(a & 0xffffu, a >> 16)) - z; // signed, because SIMD instruction sets convert that in one step
 #else
     return unpackHalf2x16(a | 0x64006400u) - (1024.0 + z);
 #endif
 }
 vec2 dop_u2(uint a) { return dop_u2z(a, 0.0); }
-// The four nibbles in bits 0..3 and 4..7 of both halves.
+// Converts the four nibbles in bits 0..3 and 4..7 of both halves.
 #ifdef DOP_CPU
 vec4 dop_nib4(uint w) { return vec4(dop_u2(w & 0x000f000fu), dop_u2((w >> 4) & 0x000f000fu)); }
 #else
@@ -28,21 +29,21 @@ vec4 dop_nib4_biased(uint w)
 vec4 dop_nib4(uint w) { return dop_nib4_biased(w) - DOP_NIB_BIAS; }
 #define DOP_NIB4_8(w) (dop_nib4_biased(w) - (DOP_NIB_BIAS + 8.0))
 #endif
-// Four nibbles of w as dop_nib4, each with a fifth bit from h: bits 0 and 4 of both halves.
+// Converts four nibbles of w, each with a fifth bit from h: bits 0 and 4 of both halves.
 vec4 dop_five4(uint w, uint h)
 {
     return vec4(dop_u2((w & 0x000f000fu) | ((h << 4) & 0x00100010u)), dop_u2(((w >> 4) & 0x000f000fu) | (h & 0x00100010u)));
 }
-// Four nibbles of w, each with two more bits from h: bits 0..1 and 4..5 of both halves; less z.
+// Converts four nibbles of w, each with two more bits from h: bits 0..1 and 4..5 of both halves; minus z.
 vec4 dop_six4z(uint w, uint h, float z)
 {
     return vec4(dop_u2z((w & 0x000f000fu) | ((h << 4) & 0x00300030u), z),
                 dop_u2z(((w >> 4) & 0x000f000fu) | (h & 0x00300030u), z));
 }
 vec4 dop_six4(uint w, uint h) { return dop_six4z(w, h, 0.0); }
-// Four values of two bits, bits 0..1 and 4..5 of both halves.
+// Converts four two-bit values in bits 0..1 and 4..5 of both halves.
 vec4 dop_two4(uint w) { return vec4(dop_u2(w & 0x00030003u), dop_u2((w >> 4) & 0x00030003u)); }
-// Four values of two bits as dop_two4, each with a third bit from h: bits 0 and 4 of both halves.
+// Converts four two-bit values, each with a third bit from h: bits 0 and 4 of both halves.
 vec4 dop_three4(uint w, uint h)
 {
     return vec4(dop_u2((w & 0x00030003u) | ((h << 2) & 0x00040004u)),
@@ -51,7 +52,7 @@ vec4 dop_three4(uint w, uint h)
 vec4 dop_byte4z(uint w, float z) { return vec4(dop_u2z(w & 0x00ff00ffu, z), dop_u2z((w >> 8) & 0x00ff00ffu, z)); }
 vec4 dop_byte4(uint w) { return dop_byte4z(w, 0.0); }
 
-// The shift to quad j of a unit inside a word of nibbles, of single high bits, and of pairs of bits.
+// Shift to quad j of a unit within a word of nibbles, of single high bits, and of pairs of bits.
 uint dop_nib_shift(uint j) { return (j & 1u) * 8u; }
 uint dop_one_shift(uint j) { return (j & 3u) + (j >> 2) * 8u; }
 uint dop_two_shift(uint j) { return (j & 1u) * 2u + ((j >> 1) & 1u) * 8u; }
@@ -61,17 +62,17 @@ float dop_sum8(vec4 x[8])
     vec4 s = ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
     return dop_sum(s);
 }
-// Values with an offset: on a CPU, where an invocation has several rows, the offset is subtracted by means of the sums of x, which
-// all its rows share.  Elsewhere the offset is part of the conversion.
+// Values with an offset: on a CPU, where an invocation has several rows, the offset is subtracted using the sums of x, which
+// all its rows share. Otherwise the offset is part of the conversion.
 #define DOP_DOT8(F, q, x)                                                                                   \
     (((dot(F(q.x), x[0]) + dot(F(q.x >> 8), x[1])) + (dot(F(q.y), x[2]) + dot(F(q.y >> 8), x[3]))) +           \
      ((dot(F(q.z), x[4]) + dot(F(q.z >> 8), x[5])) + (dot(F(q.w), x[6]) + dot(F(q.w >> 8), x[7]))))
 #ifdef DOP_CPU
 #define DOP_OFFSET(z) 0.0
 #define DOP_LESS(z, sum) (z * sum)
-// Nibbles less z.  Where a nibble lies in a word it is the end of the mantissa of a float whose exponent makes the nibble's lowest
-// bit count 1.  That takes no shift and no conversion, and the subtraction is exact.  The first function takes the lowest four
-// nibbles, the second one those of the upper half from bit 4 on.
+// Nibbles minus z. A nibble in its place in a word is the end of the mantissa of a float whose exponent makes the nibble's
+// lowest bit count 1. That needs no shift and no conversion, and the subtraction is exact. The first function converts the
+// lowest four nibbles, the second one those of the upper half from bit 4 on.
 #define DOP_NIB_AT(w, k, z) (uintBitsToFloat((w & (15u << k)) | ((150u - k) << 23)) - (float(1u << (23u - k)) + z))
 vec4 dop_nib4_even(uint w, float z)
 {
@@ -93,8 +94,8 @@ float dop_dot_nib_8(uvec4 q, vec4 x[8]) { return DOP_DOT_NIBS(8.0, q, x); }
 #else
 #define DOP_OFFSET(z) z
 #define DOP_LESS(z, sum) 0.0
-// Nibbles as floats that are 64 too large.  The excess is subtracted by means of the sum of x, which the offsets of units need too.  A
-// smaller excess takes away less of the precision of an f32 sum: 64 costs three bits, 1024 would cost seven.
+// Nibbles as floats that are 64 too large. The excess is subtracted using the sum of x, which the offsets of units need as
+// well. A smaller excess costs less precision of an f32 sum: 64 costs three bits, 1024 would cost seven.
 vec4 dop_nib4_64(uint w)
 {
     return vec4(unpackHalf2x16(((w << 4) & 0x00f000f0u) | 0x54005400u), unpackHalf2x16((w & 0x00f000f0u) | 0x54005400u));
@@ -109,7 +110,7 @@ float dop_dot_five(uvec4 q, uint h, vec4 x[8])
         s += dot(dop_five4(q[j >> 1] >> dop_nib_shift(j), h >> dop_one_shift(j)), x[j]);
     return s;
 }
-// The f16 in the low half of w, or in the high one where `odd` is 1.
+// Returns the f16 in the low half of w, or in the high one if `odd` is 1.
 float dop_half(uint w, uint odd) { return unpackHalf2x16(w >> (odd * 16u)).x; }
 
 // --- one f16 scale per unit: q4_0, q8_0 ----------------------------------------------------------------------
@@ -133,7 +134,7 @@ dop_raw_q8_0 dop_wload_q8_0(DOP_W p, uint u, uint aux)
 {
     return dop_raw_q8_0(dop_unit4(p, 2u * u), dop_ldw4(p, 2u * u + 1u), dop_ldw1(p, aux * 4u + (u >> 1)), u);
 }
-#define DOP_BYTE4(w) dop_byte4z(w, DOP_OFFSET(128.0)) // Bytes are stored with 128 added.
+#define DOP_BYTE4(w) dop_byte4z(w, DOP_OFFSET(128.0)) // bytes are stored with 128 added
 float dop_wdot_q8_0(dop_raw_q8_0 r, vec4 x[8])
 {
     float s = ((dot(DOP_BYTE4(r.a.x), x[0]) + dot(DOP_BYTE4(r.a.y), x[1])) +
@@ -194,9 +195,9 @@ vec4 dop_w4_q5_0(DOP_W p, uint i, uint aux)
     return dop_half(dop_ldw1(p, g + 32u + (k >> 1)), u & 1u) * (v - 16.0);
 }
 
-// --- blocks of 256 with six-bit scales: q4_k, q5_k ---------------------------------------------------------------------
-// The block's word s has two f16: d and that of the minimums.  In the other words nibble k belongs to unit k: the low bits of its
-// scale, the low bits of its minimum, then the upper two bits of both.
+// --- blocks of 256 with six-bit scales: q4_k, q5_k -----------------------------------------------------------------------
+// The block's word s has two f16: the factor of scales and that of minimums. In the other words nibble k belongs to unit k:
+// the low bits of its scale, the low bits of its minimum, then the upper two bits of both.
 vec2 dop_scale_min(uvec4 s, uint u)
 {
     uvec3 n = s.yzw >> ((u & 7u) * 4u);
@@ -237,8 +238,8 @@ vec4 dop_w4_q5_k(DOP_W p, uint i, uint aux)
     return dm.x * dop_five4(dop_ldw1(p, i >> 3) >> dop_nib_shift(j), dop_ldw1(p, g * 4u + 16u + (u & 31u)) >> dop_one_shift(j)) - dm.y;
 }
 
-// --- blocks of 256 with scales of 16 values: q6_k, q3_k, q2_k ----------------------------------------------------------
-// Byte k of w with its sign.
+// --- blocks of 256 with scales of 16 values: q6_k, q3_k, q2_k ------------------------------------------------------------
+// Returns byte k of w, sign-extended.
 float dop_s8(uint w, uint k) { return float(bitfieldExtract(int(w), int(k * 8u), 8)); }
 float dop_sum4(vec4 a, vec4 b, vec4 c, vec4 d) { return dop_sum((a + b) + (c + d)); }
 
@@ -297,7 +298,7 @@ dop_raw_q2_k dop_wload_q2_k(DOP_W p, uint u, uint aux)
     uint g = aux * 4u + (u >> 5) * 20u, k = u & 31u;
     return dop_raw_q2_k(dop_unit2(p, u), dop_ldw1(p, g + (k >> 1)), dop_ldw1(p, g + 16u + (k >> 3)), u);
 }
-// The nibbles of byte h are scale and minimum of half h of a unit.
+// Returns scale and minimum of half h of a unit, the nibbles of byte h.
 vec2 dop_scale_min_q2_k(uint s, uint d, uint h)
 {
     return unpackHalf2x16(d) * vec2(ivec2(uvec2(s >> (h * 8u), s >> (h * 8u + 4u)) & 15u));
@@ -319,8 +320,8 @@ vec4 dop_w4_q2_k(DOP_W p, uint i, uint aux)
     return s.x * dop_two4(dop_ldw1(p, u * 2u + (j >> 2)) >> dop_two_shift(j)) - s.y;
 }
 
-// --- sixteen levels: iq4_nl, which has a table of them, and mxfp4 -----------------------------------------------------------
-// The table is four words of signed bytes; this is level n of it.
+// --- sixteen levels: iq4_nl, which has a table of them, and mxfp4 ---------------------------------------------------------
+// Returns level n of a table in four words of signed bytes.
 float dop_level(uint n, uint a, uint b, uint c, uint d)
 {
     return dop_s8(n < 8u ? (n < 4u ? a : b) : (n < 12u ? c : d), n & 3u);
@@ -347,14 +348,14 @@ vec4 dop_w4_iq4_nl(DOP_W p, uint i, uint aux)
     return dop_half(dop_ldw1(p, aux * 4u + (u >> 1)), u & 1u) * DOP_IQ4(dop_ldw1(p, i >> 3) >> dop_nib_shift(i >> 2));
 }
 
-// Twice the number of an mxfp4 value is its code (compiler/pack/repack.c) less 1, and less another 13 where this sets the lowest bit of
-// the code's nibble.
+// Marks codes of mxfp4 by the lowest bit of their nibble. Twice the number is the code (compiler/pack/repack.c) minus 1, and
+// minus another 13 if the code is marked.
 uint dop_e2m1_less(uint w)
 {
     uint b1 = w >> 1, b3 = w >> 3;
     return (b1 & b3) | (~w & (b1 | b3));
 }
-// Four doubled numbers, from the codes in bits 0..3 and 4..7 of both halves.
+// Returns four doubled numbers, from the codes in bits 0..3 and 4..7 of both halves.
 vec4 dop_e2m1(uint w)
 {
     uint less = dop_e2m1_less(w);
@@ -362,8 +363,8 @@ vec4 dop_e2m1(uint w)
     uint b = (((w >> 4) & 0x000f000fu) | 0x00100010u) - 13u * ((less >> 4) & 0x00010001u);
     return vec4(dop_u2z(a, 17.0), dop_u2z(b, 17.0));
 }
-// 2^(e - 128), where byte u & 3 of w holds e: half of what the format says, because levels are doubled.  For e of 0 and 1 that
-// would be subnormal, so it is 0.
+// Returns 2^(e - 128), where e is byte u & 3 of w: half of the format's scale, because levels are doubled. For e of 0 and 1
+// it would be subnormal, so it is 0.
 float dop_e8m0(uint w, uint u)
 {
     uint e = (w >> ((u & 3u) * 8u)) & 0xffu;
@@ -409,7 +410,7 @@ DOP_INT4(int4_g32, 0)
 #define dop_raw_int4_g64 dop_raw_int4
 #define dop_raw_int4_g32 dop_raw_int4
 
-// --- single values: matrices are read value by value only where they do not come in fours ---------------------------------------
+// --- single values: matrices are read value by value only if their rows are not a multiple of four values -----------------
 #define DOP_W1(T) float dop_w1_##T(DOP_W p, uint i, uint aux) { return dop_w4_##T(p, i & ~3u, aux)[i & 3u]; }
 DOP_W1(q4_0)
 DOP_W1(q4_1)
