@@ -1,4 +1,5 @@
-/* Arena allocator: all memory is freed at once.  A compilation uses one arena for everything that the compiler allocates. */
+/* Arena allocator: all memory is freed at once.  A compilation uses one arena for everything that the compiler
+ * allocates. */
 #ifndef DOPPLER_BASE_ARENA_H
 #define DOPPLER_BASE_ARENA_H
 

@@ -1,9 +1,9 @@
 #include "frontend/adapter_places.h"
-#include "frontend/facts/names.h"
-#include "frontend/families/families.h"
 
 #include "frontend/diffusion/parts.h"
 #include "frontend/facts/import.h"
+#include "frontend/facts/names.h"
+#include "frontend/families/families.h"
 
 #include <stdio.h>
 #include <stdlib.h>

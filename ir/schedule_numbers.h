@@ -1,4 +1,5 @@
-/* Schedule numbers of a target (ir/schedule_numbers.def) as a struct: kernels and passes choose variants and tiles by them. */
+/* Schedule numbers of a target (ir/schedule_numbers.def) as a struct: kernels and passes choose variants and tiles
+ * by them. */
 #ifndef DOPPLER_IR_SCHEDULE_NUMBERS_H
 #define DOPPLER_IR_SCHEDULE_NUMBERS_H
 

@@ -1,4 +1,5 @@
-/* The tile that the pass `select` chooses for a region.  Later passes keep it, the text form prints it, and kernels read it. */
+/* The tile that the pass `select` chooses for a region.  Later passes keep it, the text form prints it, and kernels
+ * read it. */
 #ifndef DOPPLER_IR_TILE_H
 #define DOPPLER_IR_TILE_H
 

@@ -1,4 +1,5 @@
-/* Interface of the kernels module: selects a variant and tile for a region, generates its GLSL, and compiles it to SPIR-V. */
+/* Interface of the kernels module: selects a variant and tile for a region, generates its GLSL, and compiles it to
+ * SPIR-V. */
 #ifndef DOPPLER_KERNELS_KERNEL_H
 #define DOPPLER_KERNELS_KERNEL_H
 

@@ -1,10 +1,10 @@
 #include "plan/plan.h"
-#include "plan/plan_check.h"
-#include "plan/plan_names.h"
-#include "plan/plan_part.h"
 
 #include "base/foreign.h"
 #include "base/os/system.h"
+#include "plan/plan_check.h"
+#include "plan/plan_names.h"
+#include "plan/plan_part.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,9 @@
 #include "plan/trace.h"
-#include "plan/disasm.h"
-#include "plan/plan_names.h"
 
 #include "base/json/json.h"
 #include "base/label.h"
+#include "plan/disasm.h"
+#include "plan/plan_names.h"
 
 #include <string.h>
 

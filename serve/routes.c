@@ -1,21 +1,21 @@
 /* Routes of the server, and the answers that need no job (serve/api/api.h). */
 #include "serve/routes.h"
+
+#include "base/os/clock.h"
+#include "base/program/page.h"
 #include "serve/api/api.h"
 #include "serve/api/api_adapters.h"
+#include "serve/api/api_internal.h"
 #include "serve/api/api_json.h"
 #include "serve/api/api_read.h"
 #include "serve/api/api_request.h"
+#include "serve/models.h"
 #include "serve/protocols/drawings.h"
 #include "serve/protocols/form_data.h"
 #include "serve/protocols/messages_answer.h"
 #include "serve/protocols/native.h"
-#include "serve/protocols/transcriptions.h"
-
-#include "base/os/clock.h"
-#include "base/program/page.h"
-#include "serve/api/api_internal.h"
-#include "serve/models.h"
 #include "serve/protocols/protocol.h"
+#include "serve/protocols/transcriptions.h"
 
 #include <doppler/draw.h>
 

@@ -1,4 +1,5 @@
-/* HTML pages embedded by the build, with style sheet and script inlined (assets/embed.cmake), and placeholders written @name@. */
+/* HTML pages embedded by the build, with style sheet and script inlined (assets/embed.cmake), and placeholders
+ * written @name@. */
 #ifndef DOPPLER_BASE_PROGRAM_PAGE_H
 #define DOPPLER_BASE_PROGRAM_PAGE_H
 

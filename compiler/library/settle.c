@@ -1,7 +1,7 @@
 #include "compiler/library/settle.h"
-#include "frontend/facts/diffusion.h"
 
 #include "compiler/target/target.h"
+#include "frontend/facts/diffusion.h"
 #include "ir/graph/cache_row.h"
 #include "runtime/device/probe.h"
 

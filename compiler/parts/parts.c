@@ -1,9 +1,9 @@
 #include "compiler/parts/parts.h"
-#include "ir/graph/dims.h"
 
 #include "compiler/schedule/part_graph.h"
 #include "compiler/schedule/persistent.h"
 #include "compiler/write/plan_write.h"
+#include "ir/graph/dims.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /* Gathers the report: grouped regions, fusions, refused pairs, the viability matrix, totals before and after. */
 #include "compiler/report/report.h"
+
 #include "compiler/report/report_rules.h"
 #include "compiler/report/report_weights.h"
 #include "compiler/schedule/region_facts.h"
 #include "ir/graph/dims.h"
 #include "ir/graph/ops.h"
-
 #include "passes/fusion/region.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* Draws a small graph as SVG with a layered layout: boxes in levels by data flow, with long edges routed between them. */
+/* Draws a small graph as SVG with a layered layout: boxes in levels by data flow, with long edges routed between
+ * them. */
 #ifndef DOPPLER_COMPILER_REPORT_REPORT_DRAW_H
 #define DOPPLER_COMPILER_REPORT_REPORT_DRAW_H
 

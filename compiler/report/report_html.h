@@ -1,4 +1,5 @@
-/* Writes the report as one HTML page (assets/report.html): tables, and drawings of a layer before and after the passes. */
+/* Writes the report as one HTML page (assets/report.html): tables, and drawings of a layer before and after the
+ * passes. */
 #ifndef DOPPLER_COMPILER_REPORT_REPORT_HTML_H
 #define DOPPLER_COMPILER_REPORT_REPORT_HTML_H
 

@@ -1,8 +1,8 @@
 /* Applies a kernel path: finds the rules for a region, and reports rules that cannot be followed. */
 #include "compiler/schedule/kernel_path.h"
-#include "ir/graph/ops.h"
 
 #include "compiler/schedule/region_facts.h"
+#include "ir/graph/ops.h"
 #include "passes/fusion/region.h"
 
 #include <stdio.h>

@@ -2,10 +2,10 @@
  * original order, so every value has the same bits as in the whole model. A value crosses a cut if a region of one part
  * stores it and a region of a later part reads it. Usually this is the residual stream. */
 #include "compiler/schedule/part_graph.h"
-#include "ir/graph/graph_add.h"
-#include "ir/region/graph_regions.h"
 
 #include "compiler/schedule/region_facts.h"
+#include "ir/graph/graph_add.h"
+#include "ir/region/graph_regions.h"
 #include "ir/region/region.h"
 #include "ir/syntax/text.h"
 #include "passes/fusion/region.h"

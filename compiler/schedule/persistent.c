@@ -1,8 +1,8 @@
 #include "compiler/schedule/persistent.h"
-#include "ir/graph/dims.h"
 
 #include "compiler/schedule/compilation.h"
 #include "compiler/schedule/region_facts.h"
+#include "ir/graph/dims.h"
 #include "ir/region/region.h"
 #include "passes/fusion/region.h"
 #include "plan/plan_format.h"

@@ -1,7 +1,7 @@
 #include "compiler/schedule/region_facts.h"
-#include "ir/graph/dims.h"
 
 #include "ir/graph/access.h"
+#include "ir/graph/dims.h"
 #include "ir/region/region.h"
 #include "passes/fusion/region.h"
 

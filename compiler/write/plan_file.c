@@ -1,7 +1,7 @@
 /* Writes a plan's sections to a file or to a memory image. */
 #include "compiler/write/plan_file.h"
-#include "plan/plan_part.h"
 
+#include "plan/plan_part.h"
 #include "plan/plan_weights.h"
 
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* Common parts of all kinds of attention: RoPE, caches, and the op itself. */
 #include "frontend/build/build_attention.h"
-#include "frontend/build/builder.h"
-#include "ir/graph/dims.h"
 
+#include "frontend/build/builder.h"
 #include "ir/graph/cache_row.h"
+#include "ir/graph/dims.h"
 
 dop_node_id
 dop_build_rotated(builder *b, const dop_attention *t, const char *name, bool interleaved, dop_node_id x)

@@ -1,6 +1,6 @@
 #include "frontend/facts/weights.h"
-#include "frontend/facts/vision.h"
 
+#include "frontend/facts/vision.h"
 #include "ir/interp/interp.h"
 
 #include <inttypes.h>

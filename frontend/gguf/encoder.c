@@ -1,12 +1,12 @@
 /* Encoders and rerankers in GGUF files: bidirectional attention, pooling, and dense layers that give vectors or class scores
  * (llama.cpp: llm_graph_context::build_pooling in src/llama-graph.cpp, conversion/bert.py). */
 #include "frontend/gguf/encoder.h"
+
+#include "base/words.h"
 #include "frontend/facts/names.h"
 #include "frontend/gguf/gguf_import.h"
 #include "frontend/gguf/keys.h"
 #include "frontend/gguf/open.h"
-
-#include "base/words.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* Recurrent mixers in GGUF files: keys "ssm.*", "kda.*" and "shortconv.*". A layer's tensors show whether it has a recurrent
  * mixer, attention, or both. */
 #include "frontend/gguf/recurrent.h"
+
 #include "frontend/gguf/gguf_import.h"
 #include "frontend/gguf/keys.h"
 #include "frontend/gguf/open.h"
-
 #include "ir/interp/interp.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* Encoders: fields of config.json, and the modules of sentence-transformers (modules.json): pooling and dense layers. */
+/* Encoders: fields of config.json, and the modules of sentence-transformers (modules.json): pooling and dense
+ * layers. */
 #include "frontend/hf/encoder.h"
 #include "frontend/facts/names.h"
 #include "frontend/hf/hf.h"

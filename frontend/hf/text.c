@@ -1,11 +1,11 @@
 /* Text facts of a Hugging Face directory: end ids, sampling defaults, tokenizer, chat template. */
 #include "frontend/hf/text.h"
+
+#include "base/os/system.h"
 #include "frontend/facts/chat_file.h"
 #include "frontend/facts/leftovers.h"
 #include "frontend/hf/hf.h"
 #include "text/import/tokenizer_hf.h"
-
-#include "base/os/system.h"
 
 #include <stdio.h>
 #include <string.h>

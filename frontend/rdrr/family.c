@@ -2,6 +2,7 @@
  * tensors, which have the names of a Hugging Face directory, become a set of safetensors. Facts fixed by the family must agree
  * with the manifest. */
 #include "frontend/rdrr/family.h"
+
 #include "base/format/safetensors.h"
 #include "frontend/families/families.h"
 #include "frontend/hf/import.h"
@@ -9,7 +10,6 @@
 #include "frontend/rdrr/manifest.h"
 #include "frontend/rdrr/rdrr.h"
 #include "frontend/rdrr/shards.h"
-
 #include "ir/interp/interp.h" /* dop_decode_row */
 
 #include <math.h>

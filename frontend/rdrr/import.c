@@ -1,5 +1,6 @@
 /* Converts tensors of RDRR directories to canonical weights. */
 #include "frontend/rdrr/import.h"
+
 #include "frontend/facts/leftovers.h"
 #include "frontend/facts/names.h"
 #include "frontend/rdrr/config.h"
@@ -8,7 +9,6 @@
 #include "frontend/rdrr/path.h"
 #include "frontend/rdrr/rdrr.h"
 #include "frontend/rdrr/shards.h"
-
 #include "ir/interp/interp.h" /* dop_decode_row */
 
 #include <stdio.h>

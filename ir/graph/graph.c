@@ -1,9 +1,9 @@
 /* Queries on the nodes of a graph, and the digest of a graph. */
 #include "ir/graph/graph.h"
-#include "ir/graph/dims.h"
-#include "ir/graph/ops.h"
 
 #include "ir/graph/cache_row.h"
+#include "ir/graph/dims.h"
+#include "ir/graph/ops.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* Driver of the reference interpreter: finds the nodes that are needed and caches their values. */
 #include "ir/interp/interp.h"
+
 #include "ir/graph/dims.h"
 #include "ir/graph/graph_add.h"
-#include "ir/interp/interp_util.h"
-
 #include "ir/interp/interp_ops.h"
+#include "ir/interp/interp_util.h"
 
 #include <stdlib.h>
 #include <string.h>

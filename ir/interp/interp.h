@@ -1,4 +1,5 @@
-/* Reference interpreter in plain C, which kernels are tested against: f32 values with f64 accumulation, one node at a time. */
+/* Reference interpreter in plain C, which kernels are tested against: f32 values with f64 accumulation, one node at
+ * a time. */
 #ifndef DOPPLER_IR_INTERP_INTERP_H
 #define DOPPLER_IR_INTERP_INTERP_H
 

@@ -1,4 +1,5 @@
-/* Products computed directly from the accesses of their sources (access.h): slow, but the definition for faster forms. */
+/* Products computed directly from the accesses of their sources (access.h): slow, but the definition for faster
+ * forms. */
 #include "ir/interp/interp_access.h"
 #include "ir/graph/access.h"
 #include "ir/interp/interp_ops.h"

@@ -1,4 +1,5 @@
-/* Products computed directly from the accesses of their sources (access.h): slow, but the definition for faster forms. */
+/* Products computed directly from the accesses of their sources (access.h): slow, but the definition for faster
+ * forms. */
 #ifndef DOPPLER_IR_INTERP_INTERP_ACCESS_H
 #define DOPPLER_IR_INTERP_INTERP_ACCESS_H
 

@@ -1,14 +1,14 @@
 /* Every op in plain C: f32 values with f64 accumulation.  Written to be verified by reading, not for speed.  Only matmul is
  * written for speed, because models spend most time in it. */
 #include "ir/interp/interp_ops.h"
+
+#include "ir/graph/cache_row.h"
 #include "ir/graph/dims.h"
 #include "ir/interp/interp_access.h"
 #include "ir/interp/interp_index.h"
 #include "ir/interp/interp_moments.h"
 #include "ir/interp/interp_scan.h"
 #include "ir/interp/interp_util.h"
-
-#include "ir/graph/cache_row.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* Adds and drops regions of a graph and keeps their analyses up to date; counts how often a region stores each output. */
+/* Adds and drops regions of a graph and keeps their analyses up to date; counts how often a region stores each
+ * output. */
 #include "ir/region/graph_regions.h"
 #include "ir/region/region.h"
 

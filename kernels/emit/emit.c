@@ -1,9 +1,9 @@
 #include "kernels/emit/emit.h"
-#include "ir/graph/dims.h"
-#include "ir/graph/ops.h"
 
 #include "ir/graph/access.h"
 #include "ir/graph/cache_row.h"
+#include "ir/graph/dims.h"
+#include "ir/graph/ops.h"
 #include "ir/region/region.h"
 #include "kernels/emit/weight_types.h"
 

@@ -1,8 +1,8 @@
 /* Loads of key and value rows in attention kernels, for each storage type of caches. */
 #include "kernels/gen/gen_cache.h"
-#include "kernels/gen/gen.h"
 
 #include "ir/graph/cache_row.h"
+#include "kernels/gen/gen.h"
 
 /* Properties of the K or V cache for its load macros: name suffix, type, and value layout. */
 typedef struct cache {

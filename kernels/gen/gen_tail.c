@@ -1,13 +1,13 @@
 /* Per-head products (dop_tail_facts), which fill tail.glsl: each head of a value that the region computes is multiplied by
  * its own matrix, in the workgroup that completes the head. */
 #include "kernels/gen/gen_tail.h"
+
+#include "kernels/emit/weight_types.h"
 #include "kernels/gen/gen.h"
 #include "kernels/gen/generate.h"
 #include "kernels/gen/products.h"
 #include "kernels/gen/templates.h"
 #include "kernels/gen/trips.h"
-
-#include "kernels/emit/weight_types.h"
 
 /* Nodes and dimensions of a region's per-head product. */
 typedef struct tail {

@@ -1,14 +1,14 @@
 /* Generates the GLSL of a region's kernel: header, functions by storage type, arguments, and the body. The text contains no
  * names from the graph, so that equal kernels of different layers have equal texts and are compiled once. */
 #include "kernels/gen/generate.h"
+
 #include "ir/graph/dims.h"
 #include "ir/region/graph_regions.h"
+#include "kernels/emit/weight_types.h"
 #include "kernels/gen/gen.h"
 #include "kernels/gen/int8.h"
 #include "kernels/gen/legal.h"
 #include "kernels/gen/templates.h"
-
-#include "kernels/emit/weight_types.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* The products of a region for generators: their parts, the computation of the activation, and the properties that determine
  * tiles. */
 #include "kernels/gen/products.h"
-#include "kernels/gen/gen.h"
-#include "kernels/gen/int8.h"
 
 #include "kernels/emit/weight_types.h"
+#include "kernels/gen/gen.h"
+#include "kernels/gen/int8.h"
 
 uint32_t
 dop_pow2_floor(uint32_t v)

@@ -1,9 +1,9 @@
 /* Locates, reads and fills the GLSL templates. */
 #include "kernels/gen/templates.h"
-#include "kernels/gen/gen.h"
 
 #include "base/os/system.h"
 #include "base/step_record.h"
+#include "kernels/gen/gen.h"
 
 #include <dirent.h>
 #include <shaderc/shaderc.h>

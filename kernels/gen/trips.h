@@ -1,4 +1,5 @@
-/* Loop trip counts: upper bounds on the total iterations of all loops of one invocation, for `trips` of the descriptors. */
+/* Loop trip counts: upper bounds on the total iterations of all loops of one invocation, for `trips` of the
+ * descriptors. */
 #ifndef DOPPLER_KERNELS_GEN_TRIPS_H
 #define DOPPLER_KERNELS_GEN_TRIPS_H
 

@@ -1,4 +1,5 @@
-/* Tiles of products on matrix units (gen_matmul_coop.c), and split-K for tiles that would leave multiprocessors idle. */
+/* Tiles of products on matrix units (gen_matmul_coop.c), and split-K for tiles that would leave multiprocessors
+ * idle. */
 #include "kernels/gen/legal.h"
 #include "kernels/gen/products.h"
 #include "kernels/product/gen_coop.h"

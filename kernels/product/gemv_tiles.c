@@ -1,12 +1,12 @@
 /* Tiles of single-row products (GEMV) on GPUs (gen_gemv.c), for ordinary dispatches and for stages of a persistent
  * dispatch. */
 #include "kernels/product/gemv_tiles.h"
+
+#include "kernels/emit/weight_types.h"
 #include "kernels/gen/gen.h"
 #include "kernels/gen/int8.h"
 #include "kernels/gen/legal.h"
 #include "kernels/gen/products.h"
-
-#include "kernels/emit/weight_types.h"
 
 /* Chooses the tile for float weights, which need no decoding. The invocations of one wave are divided among all rows: many
  * loads are in flight, the prologue runs once, and no workgroup waits for a free multiprocessor. If rows exceed one wave,

@@ -1,10 +1,10 @@
 /* Products with one matrix per expert, for few rows: additions to the GEMV generator. */
 #include "kernels/product/gen_expert.h"
+
+#include "kernels/emit/weight_types.h"
 #include "kernels/gen/gen.h"
 #include "kernels/nest/nest.h"
 #include "kernels/row/gen_choice.h"
-
-#include "kernels/emit/weight_types.h"
 
 #include <string.h>
 

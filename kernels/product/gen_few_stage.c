@@ -1,9 +1,9 @@
 /* Small-batch products as stages of a persistent dispatch: receiving of rows, and choice of tiles. */
 #include "kernels/product/gen_few_stage.h"
-#include "kernels/gen/gen.h"
-#include "kernels/gen/products.h"
 
 #include "kernels/emit/weight_types.h"
+#include "kernels/gen/gen.h"
+#include "kernels/gen/products.h"
 
 enum { INT_UNIT_BYTES = 40 /* unit of activations: 32 values, a scale, their sum */ };
 

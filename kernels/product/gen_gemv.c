@@ -1,5 +1,7 @@
 /* Products of one token (GEMV) on GPUs, which have many invocations. */
 #include "kernels/product/gen_gemv.h"
+
+#include "kernels/emit/weight_types.h"
 #include "kernels/gen/gen_tail.h"
 #include "kernels/gen/int8.h"
 #include "kernels/gen/products.h"
@@ -8,8 +10,6 @@
 #include "kernels/product/gen_expert.h"
 #include "kernels/product/product.h"
 #include "kernels/row/gen_choice.h"
-
-#include "kernels/emit/weight_types.h"
 
 #include <string.h>
 

@@ -5,6 +5,8 @@
  * regardless of their part, and only the epilogues differ. Loads are few, because every load that is not from a view becomes
  * a loop over the lanes. */
 #include "kernels/product/gen_rows.h"
+
+#include "kernels/emit/weight_types.h"
 #include "kernels/gen/gen_tail.h"
 #include "kernels/gen/generate.h"
 #include "kernels/gen/int8.h"
@@ -15,8 +17,6 @@
 #include "kernels/product/gen_gemv.h"
 #include "kernels/row/gen_choice.h"
 #include "kernels/row/gen_group.h"
-
-#include "kernels/emit/weight_types.h"
 
 static const dop_weight_type *
 weight_type(const dop_rows_gen *s, dop_node_id matmul)

@@ -5,12 +5,12 @@
  * Partial results cover all columns, so the merge reads such a row's logits again. A row may also request sampling. Kernels
  * for CPU devices do not sample, because the host has the logits anyway and is faster. */
 #include "kernels/row/gen_argmax.h"
+
+#include "base/step_record.h"
 #include "kernels/gen/gen.h"
 #include "kernels/gen/products.h"
 #include "kernels/gen/templates.h"
 #include "kernels/gen/trips.h"
-
-#include "base/step_record.h"
 
 /* Emits the maximum over the columns [first, end) and, with `each`, the second largest value. The kernel that picks considers
  * only columns allowed by the row's mask. */

@@ -1,4 +1,5 @@
-/* Linear recurrences of many rows on matrix units, in chunks (gen_scan.c); scan_coop.glsl has the fragment operations. */
+/* Linear recurrences of many rows on matrix units, in chunks (gen_scan.c); scan_coop.glsl has the fragment
+ * operations. */
 #include "kernels/gen/legal.h"
 #include "kernels/gen/templates.h"
 #include "kernels/scan/gen_scan.h"

@@ -1,4 +1,5 @@
-/* Log-mel spectrograms as in Whisper's feature extractor (transformers, feature_extraction_whisper.py and audio_utils.py). */
+/* Log-mel spectrograms as in Whisper's feature extractor (transformers, feature_extraction_whisper.py and
+ * audio_utils.py). */
 #include "base/parallel.h"
 #include "media/audio.h"
 

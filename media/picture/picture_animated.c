@@ -1,4 +1,5 @@
-/* Detects animations from the file structure alone.  Damaged files count as still images; decoding reports the damage. */
+/* Detects animations from the file structure alone.  Damaged files count as still images; decoding reports the
+ * damage. */
 #include "media/picture/picture.h"
 
 #include <string.h>

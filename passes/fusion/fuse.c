@@ -1,9 +1,9 @@
 #include "passes/fusion/fuse.h"
+
+#include "ir/graph/access.h"
 #include "ir/graph/dims.h"
 #include "ir/graph/ops.h"
 #include "ir/graph/unit.h"
-
-#include "ir/graph/access.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 #include "passes/fusion/region.h"
-#include "ir/graph/dims.h"
 
 #include "ir/graph/cache_row.h"
+#include "ir/graph/dims.h"
 #include "ir/region/region.h"
 
 #include <stdlib.h>

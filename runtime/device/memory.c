@@ -1,7 +1,7 @@
 #include "runtime/device/memory.h"
-#include "plan/plan_names.h"
 
 #include "base/os/system.h"
+#include "plan/plan_names.h"
 
 #include <stdlib.h>
 #include <string.h>

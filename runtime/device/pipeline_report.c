@@ -1,6 +1,6 @@
 #include "runtime/device/pipeline_report.h"
-#include "plan/plan_names.h"
 
+#include "plan/plan_names.h"
 #include "runtime/device/pipelines.h"
 #include "runtime/device/views.h"
 

@@ -1,8 +1,8 @@
 #include "runtime/device/pipelines.h"
-#include "plan/plan_names.h"
 
 #include "base/os/clock.h"
 #include "base/parallel.h"
+#include "plan/plan_names.h"
 #include "runtime/device/replay.h"
 #include "runtime/device/views.h"
 

@@ -1,10 +1,10 @@
 /* doppler/images.h: images of a prompt, from files to rows of steps. */
 #include "runtime/library/images.h"
+
 #include "plan/plan_names.h"
 #include "runtime/model/model_used.h"
-#include "runtime/step/features.h"
-
 #include "runtime/model/part.h"
+#include "runtime/step/features.h"
 #include "runtime/step/program.h"
 
 #include <math.h>

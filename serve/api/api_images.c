@@ -1,11 +1,11 @@
 /* Images of a conversation: replaces message parts with URIs by marks in the text, and loads the images. */
 #include "serve/api/api_images.h"
-#include "serve/api/api_gather.h"
-#include "serve/api/api_json.h"
-#include "serve/api/api_read.h"
 
 #include "base/encoding/base64.h"
 #include "runtime/library/images.h"
+#include "serve/api/api_gather.h"
+#include "serve/api/api_json.h"
+#include "serve/api/api_read.h"
 
 #include <fcntl.h>
 #include <stdio.h>

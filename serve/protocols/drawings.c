@@ -5,13 +5,13 @@
  * image and mask. Extensions, with the meaning of doppler/draw.h: seed, steps, guidance, negative, sampler, init (a
  * data: URI; in edits, the image) and strength. */
 #include "serve/protocols/drawings.h"
+
+#include "runtime/library/draw.h"
 #include "serve/api/api_images.h"
 #include "serve/api/api_json.h"
 #include "serve/api/api_read.h"
 #include "serve/protocols/form_data.h"
 #include "serve/protocols/protocol.h"
-
-#include "runtime/library/draw.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,13 +1,13 @@
 /* POST /v1/audio/transcriptions and /v1/audio/translations: makes a transcription job from a form with an audio
  * file, and writes the transcript in OpenAI's formats, whole or as events. */
 #include "serve/protocols/transcriptions.h"
+
+#include "media/audio.h"
+#include "runtime/library/speech.h"
 #include "serve/api/api_json.h"
 #include "serve/api/api_read.h"
 #include "serve/protocols/form_data.h"
 #include "serve/protocols/protocol.h"
-
-#include "media/audio.h"
-#include "runtime/library/speech.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* What the fake driver says of its devices, and which of its calls fail: fake_driver.txt (fake_driver.c describes it). */
+/* What the fake driver says of its devices, and which of its calls fail: fake_driver.txt (fake_driver.c describes
+ * it). */
 #include "tests/driver/fake_device.h"
 #include "runtime/device/vk_matrix.h"
 

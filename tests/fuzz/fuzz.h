@@ -1,4 +1,5 @@
-/* What the fuzz targets share.  One program has all of them (targets.def); the name it is called by says which one runs. */
+/* What the fuzz targets share.  One program has all of them (targets.def); the name it is called by says which one
+ * runs. */
 #ifndef DOPPLER_TESTS_FUZZ_FUZZ_H
 #define DOPPLER_TESTS_FUZZ_FUZZ_H
 

@@ -1,8 +1,8 @@
 #include "tests/unit/checkpoint_leaves.h"
-#include "ir/graph/dims.h"
 
 #include "compiler/pack/pack_rows.h"
 #include "frontend/build/build.h"
+#include "ir/graph/dims.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* Shared by the tests of quantized checkpoints: golden models with their matrices in another form, and the values that these stand for. */
+/* Shared by the tests of quantized checkpoints: golden models with their matrices in another form, and the values
+ * that these stand for. */
 #ifndef DOPPLER_TESTS_UNIT_CODES_UTIL_H
 #define DOPPLER_TESTS_UNIT_CODES_UTIL_H
 

@@ -1,8 +1,8 @@
 /* The steps of llama.cpp's converter by the tables of hf_to_gguf_rules.c. */
 #include "tests/unit/hf_to_gguf.h"
-#include "tests/unit/hf_to_gguf_parts.h"
 
 #include "base/words.h"
+#include "tests/unit/hf_to_gguf_parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>

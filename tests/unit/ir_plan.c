@@ -1,9 +1,9 @@
 #include "tests/unit/ir_plan.h"
-#include "ir/graph/dims.h"
 
 #include "compiler/schedule/compilation.h"
 #include "compiler/target/target.h"
 #include "compiler/write/plan_write.h"
+#include "ir/graph/dims.h"
 #include "ir/syntax/text.h"
 #include "tests/unit/checkpoint_leaves.h"
 

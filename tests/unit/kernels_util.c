@@ -1,8 +1,8 @@
 #include "tests/unit/kernels_util.h"
-#include "ir/graph/dims.h"
 
 #include "compiler/library/make.h"
 #include "ir/graph/cache_row.h"
+#include "ir/graph/dims.h"
 #include "ir/interp/interp.h"
 #include "ir/syntax/text.h"
 #include "kernels/emit/weight_types.h"

@@ -1,14 +1,14 @@
 /* --check of a plan: which dispatches, positions and token counts; one line per kernel. */
 #include "tools/check/check.h"
+
+#include "base/program/print.h"
+#include "ir/region/region.h"
+#include "ir/syntax/text.h"
 #include "plan/plan_names.h"
 #include "tools/check/check_compare.h"
 #include "tools/check/check_device.h"
 #include "tools/check/check_region.h"
 #include "tools/check/check_stages.h"
-
-#include "base/program/print.h"
-#include "ir/region/region.h"
-#include "ir/syntax/text.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /* Outputs of a case against the reference. */
 #include "tools/check/check_compare.h"
-#include "ir/graph/dims.h"
-#include "plan/plan_names.h"
-#include "tools/check/check_run.h"
 
 #include "ir/graph/cache_row.h"
+#include "ir/graph/dims.h"
 #include "ir/region/region.h"
+#include "plan/plan_names.h"
+#include "tools/check/check_run.h"
 
 #include <math.h>
 #include <stdio.h>

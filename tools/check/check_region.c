@@ -1,11 +1,11 @@
 /* One case: which step it is, the dispatch, and what becomes of it. */
 #include "tools/check/check_region.h"
+
 #include "ir/graph/dims.h"
+#include "ir/region/region.h"
 #include "tools/check/check_device.h"
 #include "tools/check/check_random.h"
 #include "tools/check/check_run.h"
-
-#include "ir/region/region.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,6 +3,9 @@
  * what the stage got: differences do not add up from stage to stage.  Besides, a step must pick the largest of its own logits,
  * and leave nothing in the copy of the mailboxes that the next step takes. */
 #include "tools/check/check_stages.h"
+
+#include "base/program/print.h"
+#include "ir/graph/cache_row.h"
 #include "ir/graph/dims.h"
 #include "plan/plan_names.h"
 #include "runtime/model/model_load.h"
@@ -12,9 +15,6 @@
 #include "tools/check/check_compare.h"
 #include "tools/check/check_device.h"
 #include "tools/check/check_values.h"
-
-#include "base/program/print.h"
-#include "ir/graph/cache_row.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,7 @@
-/* The stages of a persistent dispatch cannot be run one by one, but what they hand to each other is still in memory after a step.  So each is compared with the dispatch of the same region in the schedule that is ordered by barriers, which gets what the stage got: differences do not add up from stage to stage.  Besides, a step must pick the largest of its own logits, and leave nothing in the copy of the mailboxes that the next step takes. */
+/* The stages of a persistent dispatch cannot be run one by one, but what they hand to each other is still in memory
+ * after a step.  So each is compared with the dispatch of the same region in the schedule that is ordered by
+ * barriers, which gets what the stage got: differences do not add up from stage to stage.  Besides, a step must pick
+ * the largest of its own logits, and leave nothing in the copy of the mailboxes that the next step takes. */
 #ifndef DOPPLER_TOOLS_CHECK_CHECK_STAGES_H
 #define DOPPLER_TOOLS_CHECK_CHECK_STAGES_H
 

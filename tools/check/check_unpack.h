@@ -1,4 +1,5 @@
-/* Quantized weights as kernels read them, decoded without the kernels' code: blocks are put together again (base/storage/packing.h), and decoded like those of a file. */
+/* Quantized weights as kernels read them, decoded without the kernels' code: blocks are put together again
+ * (base/storage/packing.h), and decoded like those of a file. */
 #ifndef DOPPLER_TOOLS_CHECK_CHECK_UNPACK_H
 #define DOPPLER_TOOLS_CHECK_CHECK_UNPACK_H
 

@@ -1,8 +1,8 @@
 #include "tools/check/check_values.h"
-#include "tools/check/check.h"
-#include "tools/check/check_random.h"
 
 #include "ir/graph/cache_row.h"
+#include "tools/check/check.h"
+#include "tools/check/check_random.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* --bench: its command line.  -p and -n mean other things here than elsewhere, as in llama-bench; so it has a table of options of its own. */
+/* --bench: its command line.  -p and -n mean other things here than elsewhere, as in llama-bench; so it has a table
+ * of options of its own. */
 #ifndef DOPPLER_TOOLS_DOPPLER_EXEC_CLI_BENCH_H
 #define DOPPLER_TOOLS_DOPPLER_EXEC_CLI_BENCH_H
 

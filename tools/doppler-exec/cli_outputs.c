@@ -1,4 +1,5 @@
-/* Checks of the files that a run writes, before its work: none of them is one that it reads, and each can be written. */
+/* Checks of the files that a run writes, before its work: none of them is one that it reads, and each can be
+ * written. */
 #include "tools/doppler-exec/cli_outputs.h"
 #include "plan/plan_format.h"
 #include "tools/doppler-exec/common/cli.h"

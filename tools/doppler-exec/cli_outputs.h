@@ -1,4 +1,5 @@
-/* Checks of the files that a run writes, before its work: none of them is one that it reads, and each can be written. */
+/* Checks of the files that a run writes, before its work: none of them is one that it reads, and each can be
+ * written. */
 #ifndef DOPPLER_TOOLS_DOPPLER_EXEC_CLI_OUTPUTS_H
 #define DOPPLER_TOOLS_DOPPLER_EXEC_CLI_OUTPUTS_H
 

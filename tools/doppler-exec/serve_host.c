@@ -1,14 +1,14 @@
 #include "tools/doppler-exec/serve_host.h"
-#include "serve/api/api_adapters.h"
-#include "serve/api/api_constraints.h"
-#include "tools/doppler-exec/common/cli_common.h"
 
 #include "plan/prompts.h"
 #include "runtime/library/text_internal.h"
 #include "runtime/model/info.h"
+#include "serve/api/api_adapters.h"
+#include "serve/api/api_constraints.h"
 #include "text/calls/api_form.h"
 #include "text/grammar/grammar.h"
 #include "tools/doppler-exec/client/cli_chat.h"
+#include "tools/doppler-exec/common/cli_common.h"
 #include "tools/doppler-exec/common/text_file.h"
 
 #include <doppler/images.h>

@@ -1,4 +1,5 @@
-/* systemd's two protocols for services: sockets that it has opened for them (sd_listen_fds(3)), and what they tell it (sd_notify(3)). */
+/* systemd's two protocols for services: sockets that it has opened for them (sd_listen_fds(3)), and what they tell
+ * it (sd_notify(3)). */
 #ifndef DOPPLER_TOOLS_DOPPLER_EXEC_SYSTEMD_H
 #define DOPPLER_TOOLS_DOPPLER_EXEC_SYSTEMD_H
 

@@ -1,4 +1,5 @@
-/* The last line of dopplerc: what was written, how long it took, what it needs on the device, and what became of the weights. */
+/* The last line of dopplerc: what was written, how long it took, what it needs on the device, and what became of the
+ * weights. */
 #include "base/os/clock.h"
 #include "compiler/report/report.h"
 #include "plan/plan_names.h"

@@ -1,7 +1,7 @@
 #include "tools/dopplerc/tune.h"
-#include "ir/graph/ops.h"
 
 #include "compiler/schedule/region_facts.h"
+#include "ir/graph/ops.h"
 #include "kernels/descriptor.h"
 #include "passes/fusion/region.h"
 #include "tools/dopplerc/tune_memory.h"

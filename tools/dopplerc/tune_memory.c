@@ -1,6 +1,6 @@
 #include "tools/dopplerc/tune_memory.h"
-#include "ir/graph/dims.h"
 
+#include "ir/graph/dims.h"
 #include "passes/fusion/region.h"
 
 #include <stdlib.h>

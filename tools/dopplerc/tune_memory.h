@@ -1,4 +1,5 @@
-/* Memory in which single kernels of a schedule run, for --tune: a step record, then the values that the kernels read and write. */
+/* Memory in which single kernels of a schedule run, for --tune: a step record, then the values that the kernels read
+ * and write. */
 #ifndef DOPPLER_TOOLS_DOPPLERC_TUNE_MEMORY_H
 #define DOPPLER_TOOLS_DOPPLERC_TUNE_MEMORY_H
 

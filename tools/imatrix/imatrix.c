@@ -1,9 +1,9 @@
 #include "tools/imatrix/imatrix.h"
-#include "plan/plan_names.h"
 
 #include "base/parallel.h"
 #include "ir/interp/interp.h"
 #include "ir/region/region.h"
+#include "plan/plan_names.h"
 #include "tools/check/check.h"
 
 #include <stdlib.h>

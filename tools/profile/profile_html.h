@@ -1,4 +1,5 @@
-/* The data of the profile's page (assets/profile.html): a timeline on a canvas that zooms and explains itself, and the tables under it.  Nothing is loaded from elsewhere. */
+/* The data of the profile's page (assets/profile.html): a timeline on a canvas that zooms and explains itself, and
+ * the tables under it.  Nothing is loaded from elsewhere. */
 #ifndef DOPPLER_TOOLS_PROFILE_PROFILE_HTML_H
 #define DOPPLER_TOOLS_PROFILE_PROFILE_HTML_H
 

@@ -1,4 +1,7 @@
-/* How long each stage of a persistent dispatch takes.  Stages overlap and tell no time, but a dispatch can be ended early: it goes through as many rows of the table of stages as an argument says.  So it runs with one stage, with two, and so on to all of them, over and over; what one stage more takes is its share, and the shares add up to the whole.  Weights that a stage requests ahead of its turn count where they are waited for. */
+/* How long each stage of a persistent dispatch takes.  Stages overlap and tell no time, but a dispatch can be ended
+ * early: it goes through as many rows of the table of stages as an argument says.  So it runs with one stage, with
+ * two, and so on to all of them, over and over; what one stage more takes is its share, and the shares add up to the
+ * whole.  Weights that a stage requests ahead of its turn count where they are waited for. */
 #ifndef DOPPLER_TOOLS_PROFILE_PROFILE_STAGES_H
 #define DOPPLER_TOOLS_PROFILE_PROFILE_STAGES_H
 

@@ -1,4 +1,5 @@
-/* The profile as stage times: what dopplerc --simulate takes the time of parts from (compiler/parts/stage_times.h says what the rows mean, and reads them). */
+/* The profile as stage times: what dopplerc --simulate takes the time of parts from (compiler/parts/stage_times.h
+ * says what the rows mean, and reads them). */
 #ifndef DOPPLER_TOOLS_PROFILE_PROFILE_TIMES_H
 #define DOPPLER_TOOLS_PROFILE_PROFILE_TIMES_H
 

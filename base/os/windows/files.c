@@ -1,4 +1,5 @@
-/* POSIX file functions on Windows: UTF-8 names, binary files, 64-bit sizes, and files that can be removed and replaced while open. */
+/* POSIX file functions on Windows: UTF-8 names, binary files, 64-bit sizes, and files that can be removed and
+ * replaced while open. */
 #include "base/os/windows/posix.h"
 #include "base/os/windows/wide.h"
 

@@ -1,4 +1,5 @@
-/* The reader of JSON that others wrote: what it takes as Python does, what it refuses where, numbers, bounds, and text again. */
+/* The reader of JSON that others wrote: what it takes as Python does, what it refuses where, numbers, bounds, and
+ * text again. */
 #include "base/json/json.h"
 
 #include "base/json/number.h"

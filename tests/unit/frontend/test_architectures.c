@@ -1,4 +1,5 @@
-/* docs/architectures.md: what it says of every architecture of llama.cpp and transformers is what the tables of families say. */
+/* docs/architectures.md: what it says of every architecture of llama.cpp and transformers is what the tables of
+ * families say. */
 #include "frontend/families/families.h"
 #include "tests/unit/import_util.h"
 

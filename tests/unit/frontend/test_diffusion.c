@@ -1,4 +1,5 @@
-/* Diffusion models: importer, graphs and reference interpreter against tests/diffusion/reference.py, whose small models lie beside it. */
+/* Diffusion models: importer, graphs and reference interpreter against tests/diffusion/reference.py, whose small
+ * models lie beside it. */
 #include "frontend/build/build_diffusion.h"
 #include "frontend/facts/import.h"
 #include "ir/interp/interp.h"

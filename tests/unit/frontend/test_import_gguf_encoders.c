@@ -1,4 +1,5 @@
-/* GGUF files of encoders and rerankers: what their keys and tensors say about pooling and classes, and what is refused. */
+/* GGUF files of encoders and rerankers: what their keys and tensors say about pooling and classes, and what is
+ * refused. */
 #include "frontend/facts/import.h"
 #include "ir/interp/interp.h"
 #include "tests/unit/hf_to_gguf.h"

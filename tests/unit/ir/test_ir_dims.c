@@ -1,4 +1,5 @@
-/* Dimensions that a graph declares: shapes of them in texts, in the verifier, in the interpreter and as rows and columns. */
+/* Dimensions that a graph declares: shapes of them in texts, in the verifier, in the interpreter and as rows and
+ * columns. */
 #include "ir/graph/dims.h"
 #include "ir/graph/graph_add.h"
 #include "ir/graph/unit.h"

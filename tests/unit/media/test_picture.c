@@ -1,4 +1,5 @@
-/* Pictures: every kind equal to Pillow's pixels (tests/pictures/pictures.txt), damaged and huge ones refused with one line. */
+/* Pictures: every kind equal to Pillow's pixels (tests/pictures/pictures.txt), damaged and huge ones refused with
+ * one line. */
 #include "media/picture/picture.h"
 
 #include "tests/unit/picture_util.h"

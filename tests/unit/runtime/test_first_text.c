@@ -1,4 +1,5 @@
-/* What a first text needs: which schedules opening waits for, and in which order kernels are created.  The plan is made up. */
+/* What a first text needs: which schedules opening waits for, and in which order kernels are created.  The plan is
+ * made up. */
 #include "runtime/model/model.h"
 #include "runtime/model/model_load.h"
 #include "runtime/model/model_used.h"

@@ -1,8 +1,8 @@
 /* Messages to the text and ids that a model's chat format makes of them. */
 #include "tools/doppler-exec/client/cli_chat.h"
-#include "tools/doppler-exec/common/cli_common.h"
 
 #include "tools/doppler-exec/client/cli_images.h"
+#include "tools/doppler-exec/common/cli_common.h"
 
 #include "base/json/json.h"
 

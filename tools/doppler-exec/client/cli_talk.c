@@ -2,9 +2,9 @@
  * a template may write earlier messages in another form once there are later ones, and what is fed is only what differs
  * from the sequence: its end, as a rule.  A model without a format just continues the text. */
 #include "tools/doppler-exec/client/cli_talk.h"
-#include "tools/doppler-exec/common/cli_common.h"
 
 #include "base/json/json.h"
+#include "tools/doppler-exec/common/cli_common.h"
 
 #include <stdlib.h>
 #include <string.h>

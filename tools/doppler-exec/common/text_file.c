@@ -1,9 +1,9 @@
 #include "tools/doppler-exec/common/text_file.h"
-#include "text/import/tokenizer_gguf.h"
-#include "text/import/tokenizer_hf.h"
 
 #include "base/format/gguf.h"
 #include "runtime/library/text_internal.h"
+#include "text/import/tokenizer_gguf.h"
+#include "text/import/tokenizer_hf.h"
 
 #include <string.h>
 #include <sys/stat.h>

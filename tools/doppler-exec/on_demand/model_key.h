@@ -1,4 +1,5 @@
-/* Inputs of a plan other than the device: the contents of the model's files, the options, the release and the compiler's files. */
+/* Inputs of a plan other than the device: the contents of the model's files, the options, the release and the
+ * compiler's files. */
 #ifndef DOPPLER_TOOLS_DOPPLER_EXEC_ON_DEMAND_MODEL_KEY_H
 #define DOPPLER_TOOLS_DOPPLER_EXEC_ON_DEMAND_MODEL_KEY_H
 

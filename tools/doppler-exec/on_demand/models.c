@@ -1,11 +1,11 @@
 #include "tools/doppler-exec/on_demand/models.h"
-#include "plan/plan_part.h"
-#include "plan/plan_ranges.h"
 
 #include "base/os/clock.h"
 #include "base/program/progress_line.h"
 #include "base/program/say.h"
 #include "plan/plan.h"
+#include "plan/plan_part.h"
+#include "plan/plan_ranges.h"
 #include "runtime/device/device.h"
 #include "tools/doppler-exec/on_demand/compiler.h"
 #include "tools/doppler-exec/on_demand/model_key.h"
