@@ -78,8 +78,7 @@ dop_kernel_fits(dop_variant_id v, const dop_graph *g, const dop_region *r, const
 {
     dop_tile tile;
     dop_graph copy;
-/* True if every value that the region computes or reads is a matrix whose rows are of one dimension of language models (T, S
- * or Q). */
+    return fit_variant(dop_variant_of(v), &(dop_site){dop_graph_by_rows(g, r, &copy), r, t, NULL}, &tile);
 }
 
 bool
@@ -178,8 +177,8 @@ dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *tar
         c->tile = other;
     }
     if (!c->variant)
-/* True if every value that the region computes or reads is a matrix whose rows are of one dimension of language models (T, S
- * or Q). */
+        return report_none_fits(&s, &w, forced, diag);
+    snprintf(c->why, sizeof c->why, "%s%s", forced ? "asked for" : dop_variant_of(c->variant)->when, w.rejected);
     return DOP_OK;
 }
 

@@ -94,7 +94,7 @@ dop_build_deep(builder *b, uint32_t layer, dop_node_id x)
     return add_picture_rows(b, name, sum, b->deep[layer], x);
 }
 
-/* Returns whether pair i rotates by picture row (1), column (2), or time (0). */
+/* Returns whether pair i rotates by picture row (1), column (2), or by time: 0. */
 static uint32_t
 get_pair_section(const dop_rope *r, uint32_t i)
 {

@@ -193,7 +193,7 @@ dop_nest_unrolled(dop_nest *n, const char *name, uint32_t turns)
     va_start(ap, format);                          \
     const char *text = format_text(n, format, ap); \
     va_end(ap);                                    \
-    dop_stmt *s = add(n, DOP_STMT_##kind, name, text)
+    dop_stmt *s = append_statement(n, DOP_STMT_##kind, name, text)
 
 dop_stmt *
 dop_nest_if(dop_nest *n, const char *condition, ...)

@@ -1,4 +1,4 @@
-/* Audio file decoding with libsndfile, mixed to mono. */
+/* Audio file decoding with libsndfile, downmixed to mono. */
 #include "media/audio.h"
 #include "media/audio/audio_resample.h"
 

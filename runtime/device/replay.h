@@ -98,7 +98,7 @@ typedef struct dop_replay {
     uint64_t submitted;         /* ticket (timeline value) of the last submission */
     bool pairs;                 /* some kernel of the plan needs DOP_CAP_coop_pairs */
     bool timed;                 /* step durations are measured; false on software devices */
-    bool looks;                 /* waits may busy-poll the semaphore for a short time */
+    bool looks;                 /* waits may spin on the semaphore for a short time */
     dop_replay_length *lengths; /* owned, [schedule] */
     /* ring of recent submissions, indexed by ticket % DOP_REPLAY_WAITS */
     dop_replay_submission waits[DOP_REPLAY_WAITS];
@@ -164,9 +164,9 @@ dop_status dop_replay_copy_states(dop_replay *replay, const dop_memory *from, do
 /* Waits for a submission. Fails with DOP_E_DEVICE if a kernel of a multi-row step found that the device lacks a
  * capability it claims (DOP_STEP_UNPAIRED). */
 dop_status dop_replay_wait(dop_replay *replay, uint64_t ticket, dop_diag *diag);
-/* True if busy-polling is worthwhile: a hardware device and enough processors. */
+/* True if spinning is worthwhile: a hardware device and enough processors. */
 bool dop_replay_may_look(const dop_device *device);
-/* Busy-polls for at most `ms` milliseconds, calling `meanwhile` (unless NULL) in the loop. Returns true if the
+/* Spins for at most `ms` milliseconds, calling `meanwhile` (unless NULL) in the loop. Returns true if the
  * submission has finished. */
 bool dop_replay_look(const dop_replay *replay, uint64_t ticket, double ms, void (*meanwhile)(void *user), void *user);
 /* Records the time of a schedule's submission; call it right after submitting. */

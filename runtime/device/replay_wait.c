@@ -2,7 +2,7 @@
  *
  * Waking a thread from vkWaitSemaphores takes 50 us and more, as long as many dispatches. If the host has enough
  * processors, a wait therefore blocks only until shortly before the expected end of a step, which earlier steps
- * predict. Then it busy-polls the semaphore, for at most EARLY_US + LATE_US. On a CPU device it only blocks, because
+ * predict. Then it spins on the semaphore, for at most EARLY_US + LATE_US. On a CPU device it only blocks, because
  * the device needs the processor. */
 #include "runtime/device/replay.h"
 
@@ -46,7 +46,7 @@ began_ms(const dop_replay *r, const dop_replay_submission *s)
     return before->ticket == s->ticket - 1 && before->ticket > r->ended ? -1 : s->ms;
 }
 
-/* Blocks until shortly before the expected end of the submission, then busy-polls. */
+/* Blocks until shortly before the expected end of the submission, then spins. */
 static void
 wait_nearby(const dop_replay *r, uint64_t ticket, const dop_replay_submission *s, double began)
 {

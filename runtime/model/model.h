@@ -224,7 +224,7 @@ struct dop_model {
     dop_sequence *sequences[DOP_STEP_MAX_SEQUENCES]; /* NULL: the place is free */
     uint32_t n_sequences;
     bool states_used[DOP_STEP_MAX_SEQUENCES]; /* the states were written; a new sequence needs them zeroed */
-    /* page pool of the sequences' caches; zeros if each cache is contiguous */
+    /* page pool of the caches of all sequences, zeroed if each cache is contiguous */
     dop_pages pages;
     dop_checkpoints kept;
     /* index of the current copy of replaced states, while no step is in flight */

@@ -114,7 +114,7 @@ void dop_ranks_begin_rows(const dop_model *model, uint32_t schedule, uint32_t n,
 dop_status dop_ranks_take_rows(const dop_wire *wire, dop_inbox *inbox, bool wait, dop_diag *diag);
 /* True if the schedule forwards a value that it receives. The value must then stay in place until it is sent. */
 bool dop_ranks_pass_on(const dop_model *model, uint32_t schedule);
-/* Waits for a submission on this rank's device while messages progress. Busy-waits if there are enough processors,
+/* Waits for a submission on this rank's device while messages progress. Spins if there are enough processors,
  * because waking a thread takes as long as a few dispatches. */
 dop_status dop_ranks_wait(const dop_wire *wire, dop_replay *replay, uint64_t ticket, dop_diag *diag);
 bool dop_ranks_may_spin(const dop_wire *wire, const dop_replay *replay);

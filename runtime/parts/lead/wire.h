@@ -18,7 +18,7 @@ enum { DOP_WIRE_MOST = 1 << 20 /* maximum message size in bytes; longer data is 
 typedef struct dop_wire {
     uint32_t rank, n; /* number of this rank, from 0; number of all ranks */
     uint32_t local;   /* number of this rank among those on its host */
-    bool crowded;     /* the host has too few processors for busy-waiting */
+    bool crowded;     /* the host has too few processors for spinning */
     bool twins;       /* tests only: every rank runs a whole plan, and the last one's answers count */
     char name[64];    /* host name of this rank */
     void *user;

@@ -18,7 +18,7 @@ check_share(uint32_t share, uint32_t n)
 }
 
 #define SHARE(i)                                  \
-    Test(tiles, share_##i, .timeout = 1500)        \
+    Test(tiles, share_##i, .timeout = 1500)       \
     {                                             \
         check_share(i, TILES);                    \
     }                                             \
