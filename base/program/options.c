@@ -251,7 +251,8 @@ parse_option(const dop_option *table, size_t n, int argc, char **argv, int *io_i
             return DOP_FAIL(diag, DOP_E_USAGE, "%s needs a value: %s", shown, o->arg);
         value = argv[++*io_i];
     }
-    if (given->row[o - table] && o->kind != DOP_OPT_FLAG && o->kind != DOP_OPT_LIST && o->kind != DOP_OPT_PAIRS)
+    if (given->row[o - table] && o->kind != DOP_OPT_FLAG && o->kind != DOP_OPT_LIST && o->kind != DOP_OPT_PAIRS &&
+        o->kind != DOP_OPT_FILES)
         return DOP_FAIL(diag, DOP_E_USAGE, "%s is given twice, the second time with \"%.60s\": give it once", shown,
                         value);
     given->row[o - table] = true;

@@ -19,7 +19,7 @@ serve() {
      exec "$EXEC" $plan --serve 0 --chat-template chatml "$@") >log 2>&1 &
     server=$!
     for _ in $(seq 600); do
-        url=$(sed -nE 's/^serving .* on (http:[^ ]+) .*/\1/p' log)
+        url=$(sed -nE 's/^(\{.*"message":"|)serving .* on (http:[^ ]+) .*/\2/p' log)
         [ -n "$url" ] && break
         kill -0 "$server" 2>/dev/null || break
         sleep 0.1

@@ -159,7 +159,7 @@ MEMBERS = [
 # (path, members with a number of things, the largest number, the member that is named where there is one more)
 BORDERS = [
     (CHAT, lambda n: {"n": n, "max_tokens": 1}, 64, "n"),
-    (TEXT, lambda n: {"stop": ["\u2603" * (i + 1) for i in range(n)]}, 16, "stop"),
+    (TEXT, lambda n: {"stop": [f"\u2603{i}" for i in range(n)]}, 256, "stop"),
     (CHAT, lambda n: {"logit_bias": {str(i): 0 for i in range(n)}}, 1024, "logit_bias"),
     (TEXT, lambda n: {"logit_bias": [[i, 0] for i in range(n)]}, 1024, "logit_bias"),
     (CHAT, lambda n: {"logit_bias": {"5": n}}, 100, "logit_bias"),
