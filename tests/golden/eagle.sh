@@ -56,7 +56,7 @@ compare original layout=original seed=2 vocab=0 taps= embeds=0 normed=0
 # Without a plan: the drafter's files are a part of what the plan is found by.
 export LD_LIBRARY_PATH=$TOOLS/as_written
 run() { # OPTION...
-    "$EXEC" right/model --draft-head right/drafter --cache-dir kept --kv f32 --act f32 --ctx 64 --tokens "1 2 3" -n 12 --print-ids "$@"
+    "$EXEC" right/model --draft-head right/drafter --cache-dir kept --kv f32 --act f32 --ctx 64 --tokens "1 2 3" -n ${1:-12} --print-ids
 }
 check "a model with a drafter in place of a plan" sh -c 'exec "$@" >text' sh "$EXEC" right/model --draft-head right/drafter --cache-dir kept \
     --kv f32 --act f32 --ctx 64 --tokens "1 2 3" -n 12 --print-ids
@@ -66,7 +66,7 @@ check "the same text from it" cmp text again
 check "and drafts" grep -q "drafts accepted" said
 cp right/drafter/config.json config.json
 sed -i 's/"norm_output": false/"norm_output": true/' right/drafter/config.json
-run -n 1 >again 2>&1
+run 1 >again 2>&1
 cp config.json right/drafter/config.json
 check "another drafter makes another plan" sh -c '[ "$(ls kept/plans/*.plan | wc -l)" -eq 2 ]'
 check_fails "a drafter with a plan" 2 "--draft-head is part of the plan" "$EXEC" right.plan --draft-head right/drafter --tokens 1

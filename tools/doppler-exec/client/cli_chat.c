@@ -110,9 +110,10 @@ dop_cli_chat_ids(const dop_chat *chat, const dop_text *text, const char *system,
         const unsigned special = (unsigned)DOP_TEXT_ADD_SPECIAL | DOP_TEXT_ONCE | DOP_TEXT_PARSE_SPECIAL;
         DOP_TRY(dop_chat_text(chat, text, json.data, json.size, 0, diag, &rendered, &n));
         DOP_TRY(dop_cli_images_encode(images, text, rendered, n, special, diag, out_ids));
-    } else
+    } else {
         DOP_TRY(dop_chat_ids(chat, text, json.data, json.size, 0, diag, &ids, &n));
-    dop_cli_take_ids(ids, n, out_ids);
+        dop_cli_take_ids(ids, n, out_ids);
+    }
 error:
     dop_free(rendered);
     dop_buf_finish(&json);
