@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Tokens of the prompt whose first token is timed after opening: about as many as a short question has. */
+/* Prompt length for the time to first token: about as long as a short question. */
 enum { FIRST_PROMPT = 16 };
-/* The round that is not counted may end early: it only has to wake the device up. */
+/* Time limit of the warm-up round, which only raises the device's clocks. */
 static const double warm_up_ms = 1000;
 
-/* Tokens need not mean anything; the same ones every time (xorshift). */
+/* Fills `out` with reproducible random token ids (xorshift); speed does not depend on them. */
 static void
 random_tokens(uint32_t seed, uint32_t vocab, uint32_t *out, size_t n)
 {
@@ -35,7 +35,7 @@ feed_and_pick(dop_sequence *s, const uint32_t *ids, size_t n, dop_diag *diag)
     return dop_sequence_next(s, diag, &id);
 }
 
-/* Fills the cache up to a depth. */
+/* Fills the cache with `depth` tokens. */
 static dop_status
 fill(dop_sequence *s, const uint32_t *ids, uint32_t depth, dop_diag *diag)
 {
@@ -45,7 +45,7 @@ fill(dop_sequence *s, const uint32_t *ids, uint32_t depth, dop_diag *diag)
     return dop_sequence_rewind(s, depth, diag);
 }
 
-/* One run of a test; limit_ms: no more steps of tgN after that long. */
+/* Runs a test once. A tgN test starts no step later than limit_ms. */
 static dop_status
 measure(dop_sequence *s, const dop_bench_test *t, const uint32_t *ids, double limit_ms, dop_diag *diag, double *out_ms)
 {
@@ -60,21 +60,21 @@ measure(dop_sequence *s, const dop_bench_test *t, const uint32_t *ids, double li
     return st;
 }
 
-/* Tokens that a run of a test counts. */
+/* Returns the number of tokens that one run of a test counts. */
 static double
 tokens_of(const dop_bench_test *t)
 {
     return (double)t->n_prompt + (double)t->n_gen * t->batch;
 }
 
-/* Runs n_gen steps of n rows each, divided into groups, with as many steps in flight as the model has parts. */
+/* Runs n_gen steps of n rows, divided into groups so that each part of the model has a step in flight. */
 static dop_status
 step_groups(dop_model *m, dop_step_row *rows, uint32_t n, uint32_t groups, uint32_t n_gen, double limit_ms,
             dop_diag *diag)
 {
     const double start = dop_now_ms();
     uint32_t left = n_gen;
-    /* A prompt's last token is fed by a step that others wait for: from then on all is in the states. */
+    /* Runs the first step synchronously, so that all states are complete before steps overlap. */
     dop_status st = dop_step_run(m, rows, n, diag);
     for (uint32_t k = 0; k < n && st == DOP_OK; k++)
         rows[k].token = dop_step_pick(m, k);
@@ -84,7 +84,7 @@ step_groups(dop_model *m, dop_step_row *rows, uint32_t n, uint32_t groups, uint3
         st = dop_step_start(m, rows + n * g / groups, n * (g + 1) / groups - n * g / groups, diag);
     for (; left > 0 && st == DOP_OK; left--) {
         if (limit_ms > 0 && dop_now_ms() - start > limit_ms)
-            left = 1; /* steps in flight are waited for */
+            left = 1; /* one last iteration: waits for the steps in flight */
         for (uint32_t g = 0; g < groups && st == DOP_OK; g++) {
             dop_step_row *own = rows + n * g / groups;
             const uint32_t n_own = n * (g + 1) / groups - n * g / groups;
@@ -100,7 +100,7 @@ step_groups(dop_model *m, dop_step_row *rows, uint32_t n, uint32_t groups, uint3
     return st;
 }
 
-/* One run of a test of several sequences, which begin as the first one does. */
+/* Runs a multi-sequence test once. All sequences share the first one's prefix. */
 static dop_status
 measure_batch(const dop_bench_plan *p, const dop_bench_test *t, const uint32_t *ids, double limit_ms, dop_diag *diag,
               double *out_ms)
@@ -172,7 +172,7 @@ add_gen_tests(dop_bench *b, const dop_bench_options *o, uint32_t n_gen, uint32_t
         add_test(b, (dop_bench_test){.n_gen = n_gen, .batch = 1, .sampled = true, .depth = depth});
 }
 
-/* All tests of one depth stand together: the cache is filled once for them. */
+/* Lists the tests ordered by depth, so that the cache is filled once per depth. */
 static dop_status
 list_tests(dop_bench *b, const dop_bench_options *o, dop_diag *diag)
 {
@@ -223,7 +223,7 @@ check_context(const dop_bench *b, const dop_bench_plan *p, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Loads the adapters; the sequence uses the first one. */
+/* Loads the adapters. The sequence uses the first one. */
 static dop_status
 load_adapters(const dop_bench_options *o, dop_bench_plan *p, dop_diag *diag)
 {
@@ -271,7 +271,7 @@ open_plan(const dop_bench *b, const dop_bench_options *o, bool is_first, dop_ben
     return st;
 }
 
-/* Rates and their spread; plan 0's rows are summed up first. */
+/* Computes the rates and their spread. Requires the results of plan 0. */
 static dop_status
 sum_up(dop_bench *b, size_t plan, size_t test, dop_diag *diag)
 {
@@ -326,7 +326,7 @@ add_counts(dop_speculation_counts *sum, const dop_speculation_counts *c)
     sum->again += c->again;
 }
 
-/* Runs all rounds of one test; in each round the plans take turns. */
+/* Runs all rounds of one test. The plans take turns in each round. */
 static dop_status
 run_test(dop_bench *b, size_t test, const uint32_t *ids, bool progress, dop_diag *diag)
 {
@@ -378,7 +378,7 @@ error:
     return st;
 }
 
-/* Waits for every kernel, also those that no test runs: a driver that still compiles them takes its time from steps. */
+/* Waits until all kernels are compiled. A driver that compiles in the background would slow steps down. */
 static dop_status
 wait_for_kernels(dop_model *m, dop_diag *diag)
 {
@@ -418,7 +418,7 @@ dop_bench_run(const char *const *paths, size_t n_paths, const dop_bench_options 
         st = wait_for_kernels(b->plans[i].model, diag);
     if (st == DOP_OK)
         st = run_tests(b, options->progress, diag);
-    /* Once more: a stall changes the ordering. */
+    /* Updates the info: a stall during the tests may have changed the ordering. */
     for (size_t i = 0; i < n_paths && st == DOP_OK; i++)
         dop_model_describe(b->plans[i].model, &b->plans[i].info);
 error:

@@ -1,4 +1,4 @@
-/* Tests of several sequences: how they begin, and tgNbBdP, with replayed drafts in the steps that they share. */
+/* Multi-sequence tests: set-up, and tgNbBdP, which verifies replayed drafts of all sequences in shared steps. */
 #include "base/os/clock.h"
 #include "runtime/model/model.h"
 #include "runtime/step/heads.h"
@@ -31,11 +31,14 @@ dop_bench_fork(const dop_bench_plan *plan, const dop_bench_test *test, uint32_t 
     return st;
 }
 
-enum { MOST_EACH = 7, MOST_AGAIN = 4 }; /* drafts of a sequence in a step; tokens of it that an earlier step had */
+enum {
+    MOST_EACH = 7,
+    MOST_AGAIN = 4
+}; /* maximum drafts of a sequence in a step; maximum unprocessed tokens of a sequence that still gets drafts */
 
 typedef struct writer {
     dop_sequence *s;
-    uint32_t n; /* tokens of its text that are known, the first one included */
+    uint32_t n; /* known tokens of its text, including the first one */
     uint32_t drafts[MOST_EACH], n_drafts, row;
     dop_bench_chance chance;
 } writer;
@@ -46,9 +49,9 @@ typedef struct batch {
     dop_bench_replay *replay;
     uint32_t *text; /* owned, [writers, n_gen + 1] */
     writer all[DOP_STEP_MAX_SEQUENCES];
-    uint32_t n, n_left; /* writers; those whose texts are not complete */
+    uint32_t n, n_left; /* number of writers; number of writers whose texts are incomplete */
     dop_draft_policy policy;
-    bool plain, own; /* there are no drafts; the plan's layer drafts too, so that steps take the time that they would */
+    bool plain, own; /* warm-up without drafts; also run the plan's draft layer, for realistic step times */
     double draft_ms;
 } batch;
 
@@ -58,14 +61,14 @@ text_of(const batch *b, uint32_t i)
     return b->text + (size_t)i * (b->test->n_gen + 1);
 }
 
-/* Tokens of a writer that are known and in no state yet. */
+/* Returns the number of a writer's known tokens that no step has processed yet. */
 static uint32_t
 unfed(const batch *b, const writer *w)
 {
     return b->test->depth + w->n - w->s->n_tokens;
 }
 
-/* Runs the plan's layer, whose drafts are not used. */
+/* Runs the plan's draft layer for its time only. Its drafts are not used. */
 static dop_status
 run_layer(batch *b, uint32_t each, dop_diag *diag)
 {
@@ -86,7 +89,7 @@ run_layer(batch *b, uint32_t each, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Gives every writer drafts, as many as pay. */
+/* Proposes drafts for every writer, as many as the policy expects to pay off. */
 static dop_status
 draft(batch *b, dop_diag *diag)
 {
@@ -108,7 +111,7 @@ draft(batch *b, dop_diag *diag)
     bool some = false;
     for (uint32_t i = 0; i < b->n; i++) {
         writer *w = &b->all[i];
-        const uint32_t left = b->test->n_gen + 1 - w->n; /* the last one comes without a draft */
+        const uint32_t left = b->test->n_gen + 1 - w->n; /* the last token needs no draft */
         if (left < 2 || unfed(b, w) > MOST_AGAIN)
             continue;
         w->n_drafts = dop_bench_propose(b->replay, &w->chance, b->test->depth + w->n, each < left - 1 ? each : left - 1,
@@ -144,7 +147,7 @@ write_rows(batch *b, dop_step_row *rows)
     return n;
 }
 
-/* Takes the picks of a step. */
+/* Appends the accepted tokens of a step to the writers' texts. */
 static void
 take(batch *b, dop_draft_round *round, uint32_t *out_ended)
 {
@@ -194,7 +197,7 @@ run_step(batch *b, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Keeps the text of the first writer for the next run: all of them write the same. */
+/* Keeps the first writer's text as the next run's drafts. All writers produce the same text. */
 static dop_status
 remember(batch *b, dop_diag *diag)
 {
@@ -226,7 +229,7 @@ dop_bench_batch_drafts(dop_bench_plan *plan, const dop_bench_test *test, const u
     b->test = test;
     b->replay = &plan->replay;
     b->n = b->n_left = n;
-    b->plain = limit_ms > 0; /* the run that is not counted gives the text */
+    b->plain = limit_ms > 0; /* the warm-up run produces the text to replay */
     b->own = !b->plain && dop_model_drafts(b->model);
     b->replay->percent = test->drafts - 1;
     b->replay->counts = (dop_speculation_counts){0};
@@ -249,7 +252,7 @@ dop_bench_batch_drafts(dop_bench_plan *plan, const dop_bench_test *test, const u
 error:
     for (uint32_t i = 1; i < n; i++)
         dop_sequence_destroy(rows[i].sequence);
-    const bool again = st == DOP_OK && b->plain; /* once with drafts too: what the policy knows is of this test */
+    const bool again = st == DOP_OK && b->plain; /* repeat with drafts: the draft policy learns from this test */
     if (b)
         free(b->text);
     free(b);

@@ -16,9 +16,9 @@ struct dop_kernel_bench {
     VkCommandBuffer commands;
     VkSemaphore timeline;
     uint64_t ticks;
-    dop_block memory, records; /* records: parameter records of what is timed */
-    dop_views views;           /* views of `memory`, where the device lets kernels read through views */
-    uint64_t size;             /* bytes of a copy of the memory */
+    dop_block memory, records; /* records: parameter records of the timed runs */
+    dop_views views;           /* views of `memory`, if the device lets kernels read through views */
+    uint64_t size;             /* bytes in one copy of the memory */
     uint32_t copies, next;
     uint32_t n_kernels, cap_kernels;
     VkPipeline *kernels;
@@ -238,8 +238,8 @@ write_records(dop_kernel_bench *b, const dop_kernel_run *list, uint32_t n, uint6
     wait_for_all(b);
 }
 
-/* Runs every dispatch of the list once, each after all before it; every round begins with another dispatch.  What comes first in a
- * submission takes longer, so that one is run before, without a time. */
+/* Runs every dispatch of the list once, each after a barrier. Rounds start at different dispatches. An untimed
+ * dispatch goes first, because the first one of a submission takes longer. */
 static dop_status
 run_round(dop_kernel_bench *b, const dop_kernel_run *list, uint32_t n, VkQueryPool queries, dop_diag *diag)
 {
@@ -262,7 +262,7 @@ run_round(dop_kernel_bench *b, const dop_kernel_run *list, uint32_t n, VkQueryPo
     return finish(b, diag);
 }
 
-/* Gives every run that has a parameter record a place for it. */
+/* Assigns space for the parameter record of every run that has one. */
 static dop_status
 place_records(dop_kernel_bench *b, dop_kernel_run *list, uint32_t n, dop_diag *diag)
 {

@@ -1,4 +1,4 @@
-/* Results of --bench as a table for people, and as CSV and JSON for programs. */
+/* Results of --bench: a table for people, CSV and JSON for programs. */
 #include "base/os/system.h"
 #include "plan/plan_names.h"
 #include "tools/bench/bench.h"
@@ -27,7 +27,7 @@ enum {
 };
 
 typedef struct table {
-    char (*cells)[N_COLUMNS][CELL]; /* row 0: headings */
+    char (*cells)[N_COLUMNS][CELL]; /* row 0 holds the headings */
     size_t n_rows;
     bool shown[N_COLUMNS];
 } table;
@@ -162,7 +162,7 @@ csv_text(const char *s, dop_buf *out)
     dop_buf_puts(out, "\",");
 }
 
-/* Appends a value, or nothing where it is 0, which means unknown. */
+/* Appends a value and a comma. A value of 0 means unknown and is left empty. */
 static void
 csv_known(double value, dop_buf *out)
 {

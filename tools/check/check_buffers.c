@@ -1,4 +1,4 @@
-/* Arguments of the dispatch of a case: values to the device, and back. */
+/* Arguments of a case's dispatch: filling, upload and read-back. */
 #include "ir/graph/dims.h"
 #include "plan/plan_names.h"
 #include "tools/check/check_device.h"
@@ -27,7 +27,7 @@ uint64_t
 dop_check_copy(const dop_check_run *run, const dop_check_buffer *b, dop_node_id id)
 {
     bool made = dop_node_is(run->g, dop_node_base(run->g, id, NULL), DOP_EFFECT);
-    /* all rows of the step are of sequence 0 */
+    /* all rows of the step belong to sequence 0 */
     const bool each = run->g->keeps_each && run->c->n_tokens < b->copies;
     const uint32_t copy = (run->c->parity + (!made ? 0 : each ? run->c->n_tokens : 1)) % b->copies;
     return b->copies > 1 ? copy * (uint64_t)b->rows * b->cols : 0;
@@ -42,7 +42,7 @@ is_out(const dop_check_run *run, dop_node_id node)
     return false;
 }
 
-/* Is this outside value what an id is picked from? */
+/* True if the region picks an id from this outside value. */
 static bool
 feeds_argmax(const dop_check_run *run, dop_node_id node)
 {
@@ -50,7 +50,7 @@ feeds_argmax(const dop_check_run *run, dop_node_id node)
            dop_node_base(run->g, dop_node_at(run->g, run->r->info->root)->src[0], NULL) == node;
 }
 
-/* Values of all copies. */
+/* Returns the number of values in all copies. */
 static uint64_t
 n_values(const dop_check_buffer *b)
 {
@@ -69,7 +69,7 @@ fill_buffer(dop_check_run *run, dop_check_buffer *b)
         for (uint64_t i = 0; i < n; i++)
             b->sent[i] = is_out(run, b->node) && i / one != current / one ? NAN : dop_check_normal(&run->random);
     } else if (dop_node_at(g, b->node)->op == DOP_OP_state) {
-        /* Rows that nobody may read yet are large, so that reading them shows.  A state that is filled once is read whole. */
+        /* Rows that must not be read yet are large, so that reads show. States that are filled once are read whole. */
         const uint64_t end = dop_state_is_filled(g, b->node) ? n : (uint64_t)(run->c->pos + run->c->n_tokens) * b->cols;
         for (uint64_t i = 0; i < n; i++)
             b->sent[i] = (i < end ? 1.0f : 100.0f) * dop_check_normal(&run->random);
@@ -92,7 +92,7 @@ fill_buffer(dop_check_run *run, dop_check_buffer *b)
     }
 }
 
-/* Values that are encoded together: a row of a cache in blocks, else all. */
+/* Returns the number of values encoded together: a row of a cache in blocks, otherwise all values. */
 static uint64_t
 n_together(const dop_check_buffer *b)
 {
@@ -180,7 +180,7 @@ dop_check_send(dop_check_run *run)
         const char *name = dop_plan_string(run->plan, a->value);
         dop_node_id id = 1;
         if (a->slot == run->plan->step_slot || a->slot == DOP_ARG_NUMBERS ||
-            run->plan->slots[a->slot].kind == DOP_SLOT_COUNTS) /* its counts are zero between dispatches */
+            run->plan->slots[a->slot].kind == DOP_SLOT_COUNTS) /* counters are zero between dispatches */
             continue;
         while (id < g->n_nodes && strcmp(dop_node_at(g, id)->name, name) != 0)
             id++;
@@ -189,7 +189,7 @@ dop_check_send(dop_check_run *run)
                                "the plan is damaged: dispatch %s has an argument %%%s that its graph does not have",
                                dop_plan_string(run->plan, d->label), name);
         const dop_node *n = dop_node_at(g, id);
-        /* Keys and values may be parts of one row of a cache, which the kernel then reads through two views. */
+        /* Keys and values may share a cache row, which the kernel then reads through two views. */
         if (n->op == DOP_OP_weight || dop_check_buffer_of(run, id))
             continue;
         dop_check_buffer *b = &run->buffers[run->n_buffers++];

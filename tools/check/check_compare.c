@@ -1,4 +1,4 @@
-/* Outputs of a case against the reference. */
+/* Comparison of a case's outputs with the reference. */
 #include "tools/check/check_compare.h"
 #include "ir/graph/dims.h"
 #include "plan/plan_names.h"
@@ -18,21 +18,19 @@ dop_check_picks(const dop_graph *g, dop_node_id id)
     return dop_op_of(dop_node_at(g, id)->op)->root == DOP_ROOT_argmax && !dop_node_is(g, id, DOP_PARTIAL);
 }
 
-/* Bounds by reasoning: each is what the arithmetic allows.
- * f32 sums of up to some 10^4 products, exponentials and divisions as Vulkan allows them (a few units in the last
- * place), in standard deviations of the output, or in shares of a value larger than that. */
+/* Error bound of f32 kernels, derived from their arithmetic: sums of about 10^4 products, and exponentials and
+ * divisions as precise as Vulkan requires. In standard deviations of the output, or relative for values larger than
+ * that. */
 static const double error_bound = 1e-4;
-/* Kernels that round what they multiply to f16 (matrix units; long rows in shared memory): 2^-12 for each of both
- * factors, and the worst of some 10^5 sums lies at five standard deviations. */
+/* Error bound of kernels that round factors to f16 (matrix units; long rows in shared memory): 2^-12 for each
+ * factor; the worst of about 10^5 sums is at five standard deviations. */
 static const double narrow_bound = 3e-3;
-/* Kernels that round activations to 8 bits are compared with products of activations rounded in the same way; where the
- * last bits of an f32 value decide which way it goes, one activation in some 10^4 is a step apart: a hundredth of its
- * size, times a weight; measured are 4e-3 in rows of 2048. */
+/* Error bound of kernels that round activations to 8 bits. The reference rounds them too, but about one in 10^4
+ * rounds the other way: an error of 1/100 of its size times a weight. Measured: 4e-3 in rows of 2048. */
 static const double rounded_bound = 6e-3;
 
-/* How many roundings of a product an attention adds up: that of its weights and values, where these are not in f16 anyway, and that
- * of scores, which moves more where the scale makes them wider than those of normal numbers usually are.  Kernels halve queries from
- * twice that width on. */
+/* Returns the number of f16 roundings that add up in attention: weights and values (none if values are f16), and
+ * scores, whose error grows with the scale. Kernels halve the queries if that width is 2 or more. */
 static double
 roundings_of(const dop_graph *g, dop_node_id attn)
 {
@@ -44,7 +42,7 @@ roundings_of(const dop_graph *g, dop_node_id attn)
 double
 dop_check_bound(uint32_t rounding, const dop_graph *g, const dop_region *r)
 {
-    /* The rounding of products that meet in one output adds up (gate times up). */
+    /* Rounding errors of products that meet in one output add up (gate times up). */
     const dop_node_id attn = r->info->attn.root;
     const double narrow = narrow_bound * (r->info->product.n_mats ? r->info->product.most_mats
                                           : attn                  ? roundings_of(g, attn)
@@ -54,7 +52,7 @@ dop_check_bound(uint32_t rounding, const dop_graph *g, const dop_region *r)
     return rounding == DOP_ROUNDING_i8 && narrow < rounded_bound ? rounded_bound : narrow;
 }
 
-/* Is this node an output of the region that writes rows of a cache? */
+/* True if the node is an output of the region that writes cache rows. */
 static bool
 stores(const dop_check_run *run, dop_node_id id)
 {
@@ -65,7 +63,7 @@ stores(const dop_check_run *run, dop_node_id id)
     return out && dop_node_is(g, id, DOP_EFFECT) && dop_shape_appends(&dop_node_at(g, dop_storage_node(g, id))->shape);
 }
 
-/* Finds the buffer of an output of the region, with the values that the kernel left there. */
+/* Finds the buffer of a region output, with the kernel's values. Fails if the plan has none. */
 static dop_status
 find_out(dop_check_run *run, dop_node_id id, const dop_check_buffer **out)
 {
@@ -77,14 +75,14 @@ find_out(dop_check_run *run, dop_node_id id, const dop_check_buffer **out)
                              dop_plan_string(run->plan, run->c->dispatch->label), dop_node_at(run->g, id)->name);
 }
 
-/* One step between neighbouring f16 values, relative: the two sides may round to different ones. */
+/* Relative distance of neighboring f16 values: both sides may round to different neighbors. */
 static const double f16_step = 1.0 / 1024, f16_tiny = 1.0 / 16777216;
 
 static void
 note(dop_check_run *run, double error, dop_node_id id, uint32_t token, uint32_t col, double got, double want)
 {
     dop_check_result *res = run->result;
-    bool worse = !(error <= res->error); /* also when it is not a number */
+    bool worse = !(error <= res->error); /* true for NaN, too */
     res->values++;
     if (!worse)
         return;
@@ -104,7 +102,7 @@ wrong(dop_check_run *run, const char *what, double got, double want)
     snprintf(res->where, sizeof res->where, "%s: %.9g instead of %.9g", what, got, want);
 }
 
-/* Standard deviation of what was computed, not below a hundredth of its size. */
+/* Returns the standard deviation of the computed values, at least 1/100 of their size. */
 static double
 spread(const float *x, uint64_t n)
 {
@@ -124,7 +122,7 @@ spread(const float *x, uint64_t n)
     return s > 1e-30 ? s : 1e-30;
 }
 
-/* Difference of two values beyond one rounding step of the storage type. */
+/* Returns the difference of two values beyond one rounding step of the storage type. */
 static double
 difference(dop_type type, double got, double want)
 {
@@ -134,7 +132,7 @@ difference(dop_type type, double got, double want)
     return d > allowed ? d - allowed : 0;
 }
 
-/* Compares indices, each of which must equal the reference's. */
+/* Compares indices, which must be equal. */
 static dop_status
 compare_ids(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, const dop_tensor *ref)
 {
@@ -156,7 +154,8 @@ compare_values(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, co
         uint32_t t = tokens ? dop_check_row(run, id, i) : i;
         for (uint32_t c = 0; c < b->cols; c++) {
             double want = (double)ref->f[(uint64_t)i * b->cols + c], got = (double)b->got[(uint64_t)t * b->cols + c];
-            /* Gated products have values of many deviations; what rounds off grows with them. */
+            /* Relative error for values beyond one deviation: gated products have large values, whose rounding error
+             * grows. */
             if (isfinite(want))
                 note(run, difference(b->type, got, want) / fmax(scale, fabs(want)), id, t, c, got, want);
         }
@@ -164,8 +163,8 @@ compare_values(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, co
     return DOP_OK;
 }
 
-/* Difference of two values in a block of a cache, beyond one rounding step: the kernel and the reference may round to
- * neighbouring numbers, which is rare.  *flips counts the values where they did. */
+/* Returns the difference of two values of a cache block beyond one rounding step. Both sides may round to
+ * neighboring values, which is rare; *flips counts these cases. */
 static double
 difference_in_block(dop_type type, const float *block, double got, double want, uint64_t *flips)
 {
@@ -188,9 +187,9 @@ take_rows(dop_check_run *run, dop_node_id id, const dop_check_buffer *b)
     return st;
 }
 
-/* Compares the rows of a cache that this step writes, and finds whether any other row was changed.  The reference then
- * continues with the values that the kernel stored: where a value lies between two numbers of the cache's type, the two
- * sides may round to different ones, and results that are made of these values might show nothing but this difference. */
+/* Compares the cache rows that this step writes, and checks that no other row changed. The reference then continues
+ * with the kernel's values: both sides may round a value differently, and that difference would hide errors of later
+ * results. */
 static dop_status
 compare_cache(dop_check_run *run, dop_node_id id)
 {
@@ -209,7 +208,7 @@ compare_cache(dop_check_run *run, dop_node_id id)
         scale += spread(ref->f + (uint64_t)(run->step_positions[i] % held) * b->cols, b->cols) / run->n_samples;
     for (uint32_t row = 0; row < b->rows; row++) {
         uint32_t i = 0,
-                 p = run->c->pos + (row + held - first) % held; /* the position that the step would write to this row */
+                 p = run->c->pos + (row + held - first) % held; /* the position that a step would write to this row */
         while (i < run->n_samples && run->step_positions[i] != p)
             i++;
         bool inside = p < run->c->pos + run->c->n_tokens;
@@ -234,8 +233,8 @@ compare_cache(dop_check_run *run, dop_node_id id)
     return take_rows(run, id, b);
 }
 
-/* Compares the copy of a replace state that the step writes, and finds whether the current copy is unchanged, so that the
- * step can be run again.  The step has rows of sequence 0 only; all copies of other sequences must stay as they are. */
+/* Compares the copy of a replace state that the step writes. The current copy must be unchanged, so that the step
+ * can run again; so must all copies of other sequences (the step's rows belong to sequence 0). */
 static dop_status
 compare_replaced(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, const dop_tensor *ref)
 {
@@ -255,7 +254,7 @@ compare_replaced(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, 
     return DOP_OK;
 }
 
-/* Compares the partial results of a split cache: what each split would give alone, and the logarithm of its weight. */
+/* Compares the partial results of a split cache: the output of each split and the logarithm of its weight. */
 static dop_status
 compare_splits(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, const dop_tensor *ref)
 {
@@ -283,9 +282,9 @@ compare_splits(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, co
     return DOP_OK;
 }
 
-/* Compares the partial results of arg-max, which are pairs of a value and its index.  Which columns a pair covers is the
- * kernel's choice: each pair must be a value of the row, and the best pair the row's largest, the first of equals where the
- * region does not compute the values itself. */
+/* Compares the partial results of arg-max, pairs of a value and its index. The kernel chooses the columns of a pair.
+ * Each pair must be a value of the row, and the best pair its maximum: the first of equal values, unless the region
+ * computes the values itself. */
 static dop_status
 compare_argmax_parts(dop_check_run *run, dop_node_id id, const dop_check_buffer *b)
 {
@@ -328,7 +327,7 @@ compare_argmax_parts(dop_check_run *run, dop_node_id id, const dop_check_buffer 
     return DOP_OK;
 }
 
-/* Compares the step record, which must be as before or, after an arg-max, one pick further. */
+/* Compares the step record, which must be unchanged or, after an arg-max, advanced by one pick. */
 static dop_status
 compare_step(dop_check_run *run)
 {
@@ -342,7 +341,7 @@ compare_step(dop_check_run *run)
         if (st != DOP_OK)
             return st;
         if (run->g->max_t > 1 && dop_node_at(run->g, run->r->nodes[i])->shape.dim[0].sym == DOP_SYM_T) {
-            /* a pick of every row, of which the reference has some */
+            /* every row has a pick; the reference has those of the samples */
             memcpy(want.ids, a->ids, run->c->n_tokens * sizeof *want.ids);
             memcpy(want.margins, a->margins, sizeof want.margins);
             for (uint32_t k = 0; k < id->count && k < run->n_samples; k++)
@@ -355,7 +354,7 @@ compare_step(dop_check_run *run)
         want.n_out++;
         want.rows[0].position += !run->g->stays;
         want.n_rows = 1;
-        if (dop_graph_replaces(run->g)) /* all rows are of sequence 0 */
+        if (dop_graph_replaces(run->g)) /* all rows belong to sequence 0 */
             want.parity[0] = (want.parity[0] + 1) % run->plan->model->state_copies;
     }
     if (a->flags & DOP_STEP_STALLED)
@@ -396,8 +395,8 @@ dop_check_compare(dop_check_run *run)
         if (dop_check_picks(g, id))
             continue;
         if (id == run->r->info->attn.root && run->r->info->attn.merged)
-            continue;        /* for the workgroups of this dispatch only, when there are several */
-        if (stores(run, id)) /* compared before anything was made of it */
+            continue;        /* partial results, private to the workgroups of this dispatch */
+        if (stores(run, id)) /* already compared, before other values */
             continue;
         if ((st = find_out(run, id, &b)) != DOP_OK)
             break;

@@ -54,7 +54,7 @@ dop_check_device_destroy(dop_check_device *device)
     memset(device, 0, sizeof *device);
 }
 
-/* Submits and waits; what was written is visible to everything after it, the host included. */
+/* Submits the commands and waits. Writes are visible to all later work, including the host's. */
 static dop_status
 finish(dop_check_device *d, dop_diag *diag)
 {

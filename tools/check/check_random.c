@@ -1,4 +1,4 @@
-/* Random numbers of checks: the same for a seed on every machine. */
+/* Random numbers for checks: the same sequence for a seed on every machine. */
 #include "tools/check/check_random.h"
 #include "tools/check/check.h"
 
@@ -27,7 +27,7 @@ dop_check_uniform(dop_check_random *r)
 float
 dop_check_normal(dop_check_random *r)
 {
-    /* Four uniform values of 16 bits: each has variance 1/12. */
+    /* Sum of four 16-bit uniform values, each with variance 1/12. */
     uint64_t x = next(r);
     uint32_t sum =
         (uint32_t)(x & 0xffff) + (uint32_t)(x >> 16 & 0xffff) + (uint32_t)(x >> 32 & 0xffff) + (uint32_t)(x >> 48);

@@ -78,14 +78,14 @@ dop_check_round_rows(float *x, uint64_t rows, uint64_t k)
 typedef struct product {
     const dop_plan *plan;
     const dop_plan_tensor *weight;
-    uint32_t expert, n; /* rows of the weight that are read */
+    uint32_t expert, n; /* number of weight rows that are read */
     const float *x;
     uint32_t n_tokens;
     const bool *want;
     float *out;
 } product;
 
-enum { ROWS = 64 }; /* rows of the weight in one item of work */
+enum { ROWS = 64 }; /* rows of the weight per work item */
 
 static dop_status
 multiply(void *user, uint32_t worker, uint32_t index, dop_diag *diag)

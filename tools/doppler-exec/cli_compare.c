@@ -1,5 +1,4 @@
-/* --compare: how far the logits of two plans are apart over a text, by the kernels of scoring and by those of decoding; whether both
- * write the same; and how fast each is. */
+/* --compare: compares two plans over a text: logits by scoring and by decoding kernels, greedy output, and speed. */
 #include "base/json/json.h"
 #include "base/os/clock.h"
 #include "tools/doppler-exec/common/cli.h"
@@ -11,23 +10,23 @@
 #include <string.h>
 
 enum {
-    WINDOW = 256 /* tokens of a window, unless the command line says otherwise */,
-    GREEDY = 64 /* tokens that are written, unless the command line or half of the context says otherwise */,
-    MOST_KEPT = 256 << 20 /* bytes of a window's logits */
+    WINDOW = 256 /* window length in tokens, by default */,
+    GREEDY = 64 /* tokens to generate, by default; at most half the context */,
+    MOST_KEPT = 256 << 20 /* maximum bytes of a window's logits */
 };
 
-/* Distance of two plans' logits over all positions; the first plan's are the reference. */
+/* Distance of two plans' logits over all positions; the first plan is the reference. */
 typedef struct distance {
     uint64_t rows, same_largest;
-    double largest, sum; /* largest and sum of |a - b| */
+    double largest, sum; /* maximum and sum of |a - b| */
     double divergence, most_divergent;
-    uint64_t n; /* logits */
+    uint64_t n; /* number of logits compared */
     double nll[2];
     uint64_t predicted;
 } distance;
 
 typedef struct side {
-    const char *path, *name; /* not owned: of the plan; what the command line calls it */
+    const char *path, *name; /* not owned: path of the plan; its name on the command line */
     dop_model *model;
     dop_sequence *sequence;
     dop_facts facts;
@@ -37,17 +36,17 @@ typedef struct side {
 
 typedef struct comparison {
     side sides[2];
-    const uint32_t *ids; /* ids of the current window */
+    const uint32_t *ids; /* tokens of the current window */
     size_t n_ids;
-    size_t at;   /* rows of the window that a plan has given so far by decoding */
-    float *kept; /* owned, [window, vocab]: the first side's */
+    size_t at;   /* rows of the window that decoding has produced so far */
+    float *kept; /* owned, [window, vocab]: logits of the first plan */
     uint32_t vocab, window, n_greedy, same_greedy;
     size_t n_tokens, n_windows, n_prompt, n_prompts;
     bool second;
     distance score, decode, *into;
 } comparison;
 
-/* Returns the logarithm of the sum of exponentials; *out_largest: the lowest id of the largest logit. */
+/* Returns log(sum(exp(row))). *out_largest: the lowest id with the largest logit. */
 static double
 log_sum(const float *row, uint32_t vocab, uint32_t *out_largest)
 {
@@ -61,7 +60,7 @@ log_sum(const float *row, uint32_t vocab, uint32_t *out_largest)
     return (double)row[most] + log(sum);
 }
 
-/* Adds a position to a distance.  next: the token that follows in the text; UINT32_MAX: none. */
+/* Adds a position to a distance. next: the token that follows in the text, or UINT32_MAX. */
 static void
 add_row(distance *d, const float *a, const float *b, uint32_t vocab, uint32_t next)
 {
@@ -77,7 +76,7 @@ add_row(distance *d, const float *a, const float *b, uint32_t vocab, uint32_t ne
     d->n += vocab;
     d->rows++;
     d->same_largest += largest_a == largest_b;
-    divergence = divergence > 0 ? divergence : 0; /* a divergence is never negative, but rounding may make it so */
+    divergence = divergence > 0 ? divergence : 0; /* rounding may make the divergence negative */
     d->divergence += divergence;
     d->most_divergent = divergence > d->most_divergent ? divergence : d->most_divergent;
     if (next != UINT32_MAX) {
@@ -87,7 +86,7 @@ add_row(distance *d, const float *a, const float *b, uint32_t vocab, uint32_t ne
     }
 }
 
-/* Keeps a row of logits of the first plan, or compares a row of the second plan with the kept one. */
+/* Stores a row of logits of the first plan, or compares the second plan's row with it. */
 static void
 take_row(comparison *c, size_t i, const float *row)
 {
@@ -108,7 +107,7 @@ take_rows(void *user, size_t first, size_t n_rows, const float *rows, dop_diag *
     return DOP_OK;
 }
 
-/* A sampler (dop_sampler_fn) that takes the logits and picks the token that the text has next. */
+/* Collects the logits and returns the text's next token (dop_sampler_fn). */
 static dop_status
 follow_text(void *user, const float *logits, uint32_t vocab, const uint32_t *tokens, size_t n_tokens, dop_diag *diag,
             uint32_t *out_id)
@@ -146,12 +145,12 @@ decode_window(comparison *c, side *s, dop_diag *diag)
     return st;
 }
 
-/* Measures the time of a prompt, and lets the plan write greedily after it. */
+/* Measures the prompt time, then generates greedily. */
 static dop_status
 run_greedily(comparison *c, side *s, dop_diag *diag)
 {
     dop_status st = DOP_OK;
-    for (int round = 0; round < 2 && st == DOP_OK; round++) { /* the first one warms up */
+    for (int round = 0; round < 2 && st == DOP_OK; round++) { /* the first round warms up */
         st = dop_sequence_rewind(s->sequence, 0, diag);
         const double start = dop_now_ms();
         if (st == DOP_OK)
@@ -308,13 +307,13 @@ open_sides(const dop_cli *cli, comparison *c, dop_diag *diag)
     return st;
 }
 
-/* Sets how long windows are, and how many tokens are written greedily behind how much of the first window. */
+/* Chooses the window length, the prompt length, and the number of tokens to generate after it. */
 static dop_status
 settle(const dop_cli *cli, comparison *c, const dop_ids *text, dop_diag *diag)
 {
     const uint32_t a = c->sides[0].facts.ctx, b = c->sides[1].facts.ctx, ctx = a < b ? a : b;
     const uint64_t most = MOST_KEPT / (c->vocab * sizeof *c->kept), usual = WINDOW < most ? WINDOW : most;
-    /* A step of decoding leaves room for the token that it picks. */
+    /* A decode step needs a free position for the picked token. */
     c->window = cli->ppl_ctx != DOP_CLI_UNSET ? cli->ppl_ctx : usual < ctx ? (uint32_t)usual : ctx - 1;
     if (c->window < 1 || c->window >= ctx || c->window > most)
         return DOP_FAIL(diag, DOP_E_INPUT, "--ppl-ctx %u: at most %u here (the context but one, and 256 MiB of logits)",

@@ -1,4 +1,4 @@
-/* The mode --imatrix-out: reads a text and writes how much the inputs of each product matter. */
+/* Mode --imatrix-out: reads a text and writes the importance matrix of the products' inputs. */
 #include "base/os/system.h"
 #include "plan/plan_part.h"
 #include "tools/doppler-exec/common/cli.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WINDOW = 512 /* tokens of a window, unless the command line says otherwise */ };
+enum { WINDOW = 512 /* window length in tokens, by default */ };
 
 static void
 show(size_t done, size_t all)
@@ -27,7 +27,7 @@ write_file(const dop_cli *cli, const dop_imatrix_made *made, dop_diag *diag)
     return st;
 }
 
-/* All ranks of a plan in parts would have to measure. */
+/* Fails if the plan is in parts: all ranks would have to measure. */
 static dop_status
 in_one_part(const dop_cli *cli, dop_diag *diag)
 {

@@ -1,4 +1,4 @@
-/* --profile: a prompt and a few tokens, a text to embed or a picture to draw, with every dispatch timed. */
+/* --profile: times every dispatch of a prompt and a few tokens, of an embedded text, or of an image generation. */
 #include "plan/plan_format.h"
 #include "plan/plan_names.h"
 #include "plan/plan_part.h"
@@ -20,7 +20,7 @@
 
 enum { PROMPT = 64, TOKENS = 32 };
 
-/* The prompt of the command line, or without one arbitrary ids, since speed does not depend on them. */
+/* Gets the command line's prompt, or arbitrary ids without one; speed does not depend on them. */
 static dop_status
 choose_prompt(const dop_cli *cli, const dop_model *model, dop_diag *diag, dop_ids *out_ids)
 {
@@ -48,7 +48,7 @@ choose_prompt(const dop_cli *cli, const dop_model *model, dop_diag *diag, dop_id
     return st;
 }
 
-/* Runs n steps of `batch` sequences, all of which begin as s does.  *out_ms: time of the steps after the first one. */
+/* Runs n steps of `batch` sequences with the prefix of s. *out_ms: time of all steps but the first. */
 static dop_status
 run_batch(dop_model *m, dop_sequence *s, dop_profile *p, uint32_t batch, uint32_t n, dop_diag *diag, double *out_ms)
 {
@@ -76,8 +76,8 @@ run_batch(dop_model *m, dop_sequence *s, dop_profile *p, uint32_t batch, uint32_
     return st;
 }
 
-/* Runs a prompt, and n tokens or steps of `batch` sequences. p may be stopped: then nothing is recorded.  *out_ms: time of
- * the tokens or steps after the first one. */
+/* Runs a prompt, then n tokens or n steps of `batch` sequences. Records nothing while p is stopped. *out_ms: time of
+ * the tokens, or of all steps but the first. */
 static dop_status
 run(dop_model *m, dop_sequence *s, dop_profile *p, const dop_ids *prompt, uint32_t batch, uint32_t n, dop_diag *diag,
     double *out_ms)
