@@ -31,10 +31,7 @@ dop_bench_fork(const dop_bench_plan *plan, const dop_bench_test *test, uint32_t 
     return st;
 }
 
-enum {
-    MOST_EACH = 7,
-    MOST_AGAIN = 4
-}; /* maximum drafts of a sequence in a step; maximum unprocessed tokens of a sequence that still gets drafts */
+enum { MOST_EACH = 7, MOST_AGAIN = 4 }; /* max. drafts per sequence and step; max. unprocessed tokens to draft after */
 
 typedef struct writer {
     dop_sequence *s;

@@ -24,7 +24,7 @@ typedef struct checker {
     dop_arena arena;
     dop_graph *graphs;         /* [n_schedules], in the arena */
     dop_check_result *results; /* [n_kernels] */
-    bool *seen;                /* [n_dispatches]: true if the dispatch is selected for a check */
+    bool *seen;                /* [n_dispatches]: true if the dispatch was checked */
     const char **labels;       /* [n_kernels]: label of the first dispatch of each kernel */
 } checker;
 

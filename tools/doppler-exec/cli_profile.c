@@ -104,7 +104,8 @@ run(dop_model *m, dop_sequence *s, dop_profile *p, const dop_ids *prompt, uint32
     return st;
 }
 
-/* Measures how long the steps take without timestamps, which keep dispatches apart; the profile p is stopped. */
+/* Measures the time of a step without timestamps, which prevent dispatches from overlapping. The profile p is
+ * stopped. */
 static dop_status
 time_whole(dop_model *m, dop_sequence *s, dop_profile *p, const dop_ids *prompt, uint32_t batch, uint32_t n,
            dop_diag *diag, dop_profile_whole *out)
@@ -142,13 +143,13 @@ profile(dop_cli *cli, dop_model *m, dop_sequence *s, dop_profile *p, dop_profile
     }
     if ((st = dop_cli_sampling(cli, &facts, diag, &sampling)) != DOP_OK)
         goto error;
-    /* Greedy, which the device does alone, unless the command line says otherwise. */
+    /* Greedy picks run on the device alone; the command line may choose otherwise. */
     if (isnan(cli->temperature))
         sampling.temperature = 0;
     dop_sequence_set_sampling(s, &sampling);
     if ((st = dop_profile_attach(m, diag, p)) != DOP_OK)
         goto error;
-    /* The first run records command buffers and wakes the device up; the second one is profiled. */
+    /* The first run records command buffers and raises clocks; the second is profiled. */
     double ms;
     if ((st = run(m, s, p, &prompt, (uint32_t)batch, n < DOP_PROFILE_RING ? n : DOP_PROFILE_RING, diag, &ms)) ==
             DOP_OK &&
@@ -161,7 +162,8 @@ error:
     return st;
 }
 
-/* Runs what a model without tokens is for: one picture, of two steps unless -n says otherwise, or the vector of the prompt. */
+/* Runs the programs of a model without tokens: one image (two denoising steps by default), or the prompt's
+ * embedding. */
 static dop_status
 run_programs(const dop_cli *cli, dop_model *m, dop_profile *p, const dop_ids *prompt, dop_diag *diag)
 {
@@ -185,7 +187,7 @@ run_programs(const dop_cli *cli, dop_model *m, dop_profile *p, const dop_ids *pr
     return st;
 }
 
-/* As profile(), for a model without tokens. */
+/* Profiles a model without tokens, as profile() does for others. */
 static dop_status
 profile_programs(const dop_cli *cli, dop_model *m, dop_profile *p, dop_diag *diag)
 {
@@ -204,7 +206,7 @@ error:
     return st;
 }
 
-/* Opens the plan; *out_sequence stays NULL where the model gives no tokens. */
+/* Opens the plan. *out_sequence stays NULL if the model does not generate tokens. */
 static dop_status
 open_model(const dop_cli *cli, dop_diag *diag, dop_model **out_model, dop_sequence **out_sequence)
 {
@@ -218,7 +220,7 @@ open_model(const dop_cli *cli, dop_diag *diag, dop_model **out_model, dop_sequen
                                                                : st;
 }
 
-/* Dispatches are timed on one device. */
+/* Fails if the plan is in parts: dispatches are timed on one device. */
 static dop_status
 in_one_part(const dop_cli *cli, dop_diag *diag)
 {
@@ -247,7 +249,7 @@ dop_mode_profile(dop_cli *cli, dop_diag *diag)
     if (!html && !json && !times)
         return DOP_FAIL(diag, DOP_E_USAGE, "--profile writes FILE.html, FILE.json or FILE.yaml, not \"%s\"",
                         cli->profile);
-    /* Times of single dispatches mean most where these follow one another, so barriers are the default here. */
+    /* Uses barriers by default: times of single dispatches are most meaningful if dispatches do not overlap. */
     if (!cli->ordering)
         cli->ordering = "barriers";
     dop_status st = in_one_part(cli, diag);

@@ -1,4 +1,4 @@
-/* --serve: the model behind HTTP, until a signal ends it. */
+/* --serve: the HTTP server, which runs until a signal. */
 #include "serve/http/http.h"
 #include "serve/protocols/responses_store.h"
 #include "tools/doppler-exec/common/cli_common.h"
@@ -19,10 +19,10 @@
 
 typedef struct served {
     dop_cli *cli;
-    dop_hosted *hosted; /* the only model; NULL: there is a catalog */
-    dop_models *models; /* the catalog; NULL: there is one model */
-    dop_host_list list; /* of the catalog */
-    dop_api front;      /* of the server, where there is a catalog */
+    dop_hosted *hosted; /* the only model; NULL: `models` is used */
+    dop_models *models; /* the models of --models; NULL: `hosted` is used */
+    dop_host_list list; /* entries of `models` */
+    dop_api front;      /* API of the server if it has several models */
     dop_response_store *store;
     dop_picture_fetcher pictures;
     dop_http_keys keys;
@@ -41,7 +41,7 @@ error:
     return st;
 }
 
-/* Checks --prefix and --cors.  A prefix is "/NAME[/NAME...]", of characters that addresses need no escapes for. */
+/* Checks --prefix and --cors. A prefix is "/NAME[/NAME...]", with characters that need no escapes in URLs. */
 static dop_status
 check_addresses(const dop_cli *cli, dop_diag *diag)
 {
@@ -65,7 +65,7 @@ systemd_of(const dop_cli *cli)
     return (dop_systemd){cli->notify_socket, cli->listen_pid, cli->listen_fds};
 }
 
-/* dop_models_how.open */
+/* Opens a model (dop_models_how.open). */
 static dop_status
 open_model(void *user, size_t number, dop_diag *diag, void **out_model, dop_api **out_api)
 {
@@ -84,7 +84,7 @@ open_model(void *user, size_t number, dop_diag *diag, void **out_model, dop_api 
     return st;
 }
 
-/* dop_models_how.make */
+/* Compiles a model (dop_models_how.make). */
 static dop_status
 make_model(void *user, size_t number, const atomic_bool *stop, dop_diag *diag, uint64_t *out_bytes)
 {
@@ -92,7 +92,7 @@ make_model(void *user, size_t number, const atomic_bool *stop, dop_diag *diag, u
     return dop_host_make(&s->list.models[number], stop, diag, out_bytes);
 }
 
-/* dop_models_how.close */
+/* Closes a model (dop_models_how.close). */
 static void
 close_model(void *user, void *model)
 {
@@ -103,7 +103,7 @@ close_model(void *user, void *model)
     dop_host_close(model);
 }
 
-/* Makes the catalog of --models; its models are opened when they are asked for. */
+/* Creates the model list of --models; a model is opened at its first request. */
 static dop_status
 open_models(dop_cli *cli, served *s, dop_diag *diag)
 {
@@ -133,11 +133,11 @@ error:
     return st;
 }
 
-/* The longest body of a request, bytes: photographs in base64 fit where the model takes pictures. */
+/* Returns the maximum size of a request body in bytes: base64 photos fit if the model accepts images. */
 static size_t
 most_of_body(const dop_cli *cli, const served *s)
 {
-    enum { TEXTS = 4096, PICTURES = 32768 }; /* KiB */
+    enum { TEXTS = 4096, PICTURES = 32768 }; /* in KiB */
     const bool sees = s->hosted && dop_host_api(s->hosted)->eyes;
     return (size_t)(cli->serve_body ? cli->serve_body : sees ? PICTURES : TEXTS) << 10;
 }
@@ -204,7 +204,7 @@ close_all(served *s)
     dop_http_keys_finish(&s->keys);
 }
 
-/* SIGHUP: the file of keys is read again; where that fails, the keys stay as they are. */
+/* Reloads the key file after SIGHUP. After a failure the keys stay unchanged. */
 static void
 read_keys_again(const dop_cli *cli, served *s)
 {
@@ -217,7 +217,7 @@ read_keys_again(const dop_cli *cli, served *s)
     dop_http_keys_finish(&keys);
 }
 
-/* Tells systemd a state, where it asks. */
+/* Reports a state to systemd, if systemd expects it. */
 static void
 tell(const dop_cli *cli, const char *state)
 {
@@ -233,7 +233,7 @@ tell_reload(const dop_cli *cli)
     tell(cli, state);
 }
 
-/* Has the device of the one model that is served failed?  It does not come back in this process. */
+/* True if the device of the only model has failed, which this process cannot recover from. */
 static bool
 is_lost(served *s)
 {
@@ -241,8 +241,8 @@ is_lost(served *s)
     return s->hosted && dop_engine_is_broken(dop_host_api(s->hosted)->engine, &why);
 }
 
-/* Waits until a signal ends the server, or until its device has failed for so long that whoever waits for answers, or looks after the
- * server, has been told (503); whatever started the server may then start it again.  False: waiting is not possible. */
+/* Waits until a signal ends the server, or until some seconds after its device failed: clients and health checks
+ * receive 503 first, and a supervisor can restart the process. Returns false if waiting is not possible. */
 static bool
 wait_for_end(const dop_cli *cli, served *s, const sigset_t *signals)
 {
@@ -271,7 +271,7 @@ wait_for_end(const dop_cli *cli, served *s, const sigset_t *signals)
     return false;
 }
 
-/* From now on a signal ends the process at once, whatever its threads are doing. */
+/* Restores the default signal actions: the next signal ends the process immediately. */
 static void
 let_signals_end(const sigset_t *signals)
 {
@@ -296,7 +296,7 @@ are_idle(served *s)
            dop_http_is_idle(s->http);
 }
 
-/* Gives answers in progress grace_s seconds to end; another signal ends them now, and a third one the process. */
+/* Gives running answers grace_s seconds to finish. A second signal stops them at once; a third ends the process. */
 static void
 wind_down(served *s, const sigset_t *signals, double grace_s)
 {
@@ -320,7 +320,7 @@ wind_down(served *s, const sigset_t *signals, double grace_s)
         let_signals_end(signals);
 }
 
-/* The line that says what is served, and where. */
+/* Writes the start-up line: the models and the server's URL. */
 static void
 describe(const served *s, dop_buf *out)
 {
@@ -353,7 +353,7 @@ dop_mode_serve(dop_cli *cli, dop_diag *diag)
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* in the threads created from here on too */
+    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* inherited by threads created later */
     if (cli->api_key_file || cli->notify_socket) {
         sigset_t hup;
         sigemptyset(&hup);

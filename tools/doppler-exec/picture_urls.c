@@ -5,10 +5,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Pictures that are fetched at once, fewer than the server's threads that read requests: other requests go on. */
+/* Maximum concurrent image downloads: fewer than the server's reading threads, so that other requests proceed. */
 enum { MAX_RUNNING = 2 };
 
-/* dop_picture_urls.fetch */
+/* Downloads an image (dop_picture_urls.fetch). */
 static dop_status
 fetch(void *user, const char *url, size_t max_bytes, double seconds, const atomic_bool *cancelled, dop_diag *diag,
       dop_buf *out)

@@ -1,4 +1,4 @@
-/* What dopplerc prints and writes of compilations. */
+/* Output of dopplerc: printed and written results of compilations. */
 #include "compiler/parts/simulate.h"
 #include "compiler/report/report.h"
 #include "compiler/report/report_explain.h"
@@ -109,7 +109,7 @@ put(const char *path, const dop_buf *text, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Makes a report in the form that the ending of the file name says; text by default. */
+/* Writes a report in the format of the file name's ending; text by default. */
 static dop_status
 make_report(const char *file, const dop_compilation *c, const dop_compile_job *job, dop_diag *diag, dop_buf *out)
 {
@@ -130,8 +130,8 @@ make_report(const char *file, const dop_compilation *c, const dop_compile_job *j
     return st;
 }
 
-/* Prints what --emit, --explain and --report ask for of one target's compilation.  With several
- * targets a line with the name precedes it. */
+/* Prints --emit, --explain and --report of one target's compilation. With several targets, a line with the target's
+ * name precedes each. */
 static dop_status
 print_outputs(const dop_compiler_cli *o, const dop_compilation *c, const dop_compile_job *job, dop_diag *diag)
 {

@@ -1,4 +1,4 @@
-/* dopplerc: has libdopplerc compile a model for each target as options say, and writes what they ask for. */
+/* dopplerc: compiles a model for each target with libdopplerc and writes the requested outputs. */
 #include "base/os/clock.h"
 #include "base/program/names.h"
 #include "base/program/process.h"
@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#ifdef DOP_COMMIT /* set by the build where it is known */
+#ifdef DOP_COMMIT /* defined by the build if the commit is known */
 #define RELEASE "dopplerc " DOP_VERSION " (" DOP_COMMIT ")"
 #else
 #define RELEASE "dopplerc " DOP_VERSION
@@ -55,7 +55,7 @@ begin_target(void *user, const char *target)
     d->target = target;
 }
 
-/* Compiles the model for each target, and writes and prints what the options ask for. */
+/* Compiles the model for each target, and writes and prints the requested outputs. */
 static dop_status
 compile_targets(const dop_compiler_cli *o, dop_compile_job *job, dop_diag *diag)
 {
@@ -77,7 +77,7 @@ compile_targets(const dop_compiler_cli *o, dop_compile_job *job, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Fails where an output would replace an input, another output, or a plan that a program has open. */
+/* Fails if an output would replace an input, another output, or a plan that a program has open. */
 static dop_status
 check_outputs(const dop_compiler_cli *o, dop_compile_job *job, dop_diag *diag)
 {
@@ -149,7 +149,7 @@ main(int argc, char **argv)
     else if (st == DOP_OK && o.version)
         print_version();
     else if (st == DOP_OK && rest.count == 0 && dop_cli_print_lists(&o))
-        ; /* a list needs no model */
+        ; /* lists need no model */
     else if (st == DOP_OK && rest.count == 0)
         st = DOP_FAIL(&diag, DOP_E_USAGE, "no model: dopplerc MODEL -o PLAN (see --help)");
     else if (st == DOP_OK && rest.count > 1)

@@ -7,13 +7,13 @@
 #include <string.h>
 
 enum {
-    AT_POSITION = 511, /* of a step of one row */
+    AT_POSITION = 511, /* position of a single-row step */
     SLACK = 4096,
-    STATE_ROWS = 32 /* rows behind a cache, which tiles may reach */
+    STATE_ROWS = 32 /* rows after a cache that tiles may read */
 };
 
-/* The layout of memory: the step record and what may lie behind it (page tables), then counters of workgroups at COUNTS_AT, then values
- * at VALUES_AT.  All before VALUES_AT but the step record is zero. */
+/* Memory layout: the step record and optional page tables, then workgroup counters at COUNTS_AT, then values at
+ * VALUES_AT. Everything before VALUES_AT except the step record is zero. */
 enum { VALUES_AT = 1 << 20, COUNTS_AT = VALUES_AT - 8192 };
 
 static uint64_t

@@ -12,19 +12,19 @@
 #include <xxhash.h>
 
 enum { MOST_TIMED = 1 << 15, ROUNDS = 5, LAST_ROUNDS = 15, MOST_STEPS = DOP_MAX_SCHEDULES, MOST_NEW = 512 };
-/* A number stays changed where all steps together take less than this share of the time; a smaller gain may be noise. */
+/* Maximum time of all steps with a change, relative to the time without it; smaller gains may be noise. */
 static const double worth = 0.995;
-/* No step may take more than this share of its time before. */
+/* Maximum time of any single step, relative to its time before the change. */
 static const double most_worse = 1.01;
 static const double most_ms = 14 * 60 * 1000;
 
-/* A kernel with its grid and numbers, by digest, and its time in microseconds; us < 0: it cannot be made. */
+/* Kernel with its grid and numbers, identified by a digest, and its time in microseconds; us < 0: cannot be built. */
 typedef struct timed {
     uint64_t key;
     double us;
 } timed;
 
-/* Times of the steps of a plan, in microseconds. */
+/* Times of a plan's steps in microseconds. */
 typedef struct times {
     uint32_t n;
     double us[MOST_STEPS];
@@ -43,7 +43,7 @@ typedef struct tuner {
     uint64_t keys[MOST_NEW];
     double us[MOST_NEW];
     times before, best;
-    double start_ms, bytes_per_us; /* bytes_per_us: most that a kernel has read */
+    double start_ms, bytes_per_us; /* bytes_per_us: highest read rate of any kernel */
     void (*line)(const char *);
 } tuner;
 
@@ -64,7 +64,8 @@ keep(tuner *t, uint64_t key, double us)
     *x = (timed){key, us};
 }
 
-/* Does the schedule count?  Those that give the logits or hidden states of all rows have the kernels of the others. */
+/* True if the schedule is measured. Schedules that return logits or hidden states of all rows use the kernels of
+ * other schedules. */
 static bool
 counts(const dop_schedule *s)
 {
@@ -90,8 +91,8 @@ generate(dop_compilation *c, const dop_schedule *s, dop_region_id r, dop_diag *d
     return DOP_OK;
 }
 
-/* Times the kernels of a schedule that are not in the table, or all of them (again).  out_keys[n_regions]: the kernel of each region; 0: the
- * region is dead. */
+/* Times the kernels of a schedule that are not in the table, or all if `again`. out_keys[n_regions]: kernel key of
+ * each region; 0: dead region. */
 static dop_status
 time_new(tuner *t, dop_compilation *c, const dop_schedule *s, uint32_t rounds, bool again, uint64_t *out_keys)
 {
@@ -125,7 +126,7 @@ time_new(tuner *t, dop_compilation *c, const dop_schedule *s, uint32_t rounds, b
     return st;
 }
 
-/* The times of a schedule's kernels together, and of the barriers between them.  Negative: a kernel cannot be made. */
+/* Returns the total time of a schedule's kernels and barriers, or a negative value if a kernel cannot be built. */
 static double
 add_up(tuner *t, const dop_compilation *c, const dop_schedule *s, const uint64_t *keys)
 {
@@ -145,7 +146,7 @@ add_up(tuner *t, const dop_compilation *c, const dop_schedule *s, const uint64_t
     return sum;
 }
 
-/* Compiles the model for a target and finds the times of its steps.  *out_good: all kernels can be made. */
+/* Compiles the model for a target and measures its steps. *out_good: true if all kernels can be built. */
 static dop_status
 measure(tuner *t, const dop_target *target, uint32_t rounds, bool again, times *out, bool *out_good)
 {
@@ -156,7 +157,7 @@ measure(tuner *t, const dop_target *target, uint32_t rounds, bool again, times *
     out->n = 0;
     *out_good = false;
     dop_status st = dop_compilation_make(t->model, &o, &why, &c);
-    if (st != DOP_OK) { /* the numbers rule out every kernel of some op */
+    if (st != DOP_OK) { /* the numbers leave an op without a kernel */
         if (t->before.n == 0)
             *t->diag = why;
         return t->before.n == 0 ? st : DOP_OK;
@@ -178,7 +179,7 @@ measure(tuner *t, const dop_target *target, uint32_t rounds, bool again, times *
     return st;
 }
 
-/* The time of all steps together as a share of that before, each step counted alike; 2 where one is much slower. */
+/* Returns the total time relative to before, with steps equally weighted, or 2 if one step is much slower. */
 static double
 share(const times *now, const times *before)
 {
@@ -197,7 +198,7 @@ out_of_time(const tuner *t)
     return dop_now_ms() - t->start_ms > most_ms;
 }
 
-/* Measures a candidate, and keeps it where it is faster. */
+/* Measures a candidate and keeps it if it is faster. */
 static dop_status
 try_one(tuner *t, const dop_target *candidate, const char *name, const char *what, bool *out_kept)
 {
@@ -222,7 +223,7 @@ try_one(tuner *t, const dop_target *candidate, const char *name, const char *wha
     return DOP_OK;
 }
 
-/* Doubles and halves a number for as long as that helps. */
+/* Doubles and halves a number as long as that helps. */
 static dop_status
 tune_number(tuner *t, uint32_t i)
 {
@@ -248,7 +249,7 @@ tune_number(tuner *t, uint32_t i)
     return DOP_OK;
 }
 
-/* Takes rows out of a table for as long as that helps. */
+/* Removes rows from a table as long as that helps. */
 static dop_status
 tune_table(tuner *t, uint32_t table)
 {
@@ -265,14 +266,15 @@ tune_table(tuner *t, uint32_t table)
     return st;
 }
 
-/* Takes the most that a kernel has read in a second as the device's bandwidth, which decides about fusion, unless steps then take longer. */
+/* Sets the target's bandwidth to the highest measured read rate, unless steps get slower: it affects fusion
+ * decisions. */
 static dop_status
 tune_bandwidth(tuner *t)
 {
     dop_target candidate = t->now;
     times now = {0};
     bool good = false;
-    if (t->bytes_per_us == 0) /* no kernel reads enough */
+    if (t->bytes_per_us == 0) /* no kernel reads enough data */
         return DOP_OK;
     candidate.bandwidth = t->bytes_per_us * 1e6;
     dop_status st = measure(t, &candidate, ROUNDS, false, &now, &good);
@@ -283,7 +285,7 @@ tune_bandwidth(tuner *t)
     return DOP_OK;
 }
 
-/* Times both targets' steps again, and takes the old numbers back where the new ones are no better after all. */
+/* Times the steps of both targets again, and restores the old numbers if the new ones are not better. */
 static dop_status
 judge(tuner *t)
 {

@@ -1,5 +1,5 @@
-/* Downloads a picture that a request to the server names.  Whoever sends requests could use the server to reach what only the server
- * reaches (server-side request forgery): every connection, also behind a redirect, has to go to a public address. */
+/* Download of an image named by a request to the server. To prevent server-side request forgery, every connection,
+ * including redirects, must go to a public address. */
 #include "tools/fetch/fetch.h"
 
 #include <arpa/inet.h>
@@ -15,16 +15,16 @@ enum { MAX_REDIRECTS = 3, CONNECT_SECONDS = 5 };
 typedef struct download {
     const dop_fetch_picture_request *r;
     dop_buf *out;
-    bool refused, too_long; /* an address is not public; there are more bytes than are allowed */
+    bool refused, too_long; /* the address is not public; the image exceeds the size limit */
 } download;
 
-/* An address is private, or has a special meaning (RFC 6890), where its first `bits` bits are these. */
+/* Private or special-purpose address block (RFC 6890): the value of the first `bits` bits. */
 typedef struct block {
     uint32_t first;
     unsigned bits;
 } block;
 
-/* Is an IPv4 address, in the host's order, one of the public network? */
+/* True if an IPv4 address in host byte order is public. */
 static bool
 is_public_v4(uint32_t a)
 {
@@ -45,8 +45,8 @@ word(const uint8_t *b)
     return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
 }
 
-/* Is an IPv6 address one of the public network?  2000::/3 is, but for tunnels (2001::/23, 2002::/16) and examples; 64:ff9b::/96 and
- * ::ffff:0:0/96 have an IPv4 address inside. */
+/* True if an IPv6 address is public: in 2000::/3 except tunnels (2001::/23, 2002::/16) and documentation.
+ * 64:ff9b::/96 and ::ffff:0:0/96 contain an IPv4 address, which decides. */
 static bool
 is_public_v6(const uint8_t a[16])
 {
@@ -73,7 +73,7 @@ dop_fetch_is_public(const struct sockaddr *address)
     return is_public_v6(in6.sin6_addr.s6_addr);
 }
 
-/* CURLOPT_OPENSOCKETFUNCTION: makes the socket of a connection, whose address is known by now. */
+/* Creates the socket of a connection after checking its address (CURLOPT_OPENSOCKETFUNCTION). */
 static curl_socket_t
 open_socket(void *user, curlsocktype purpose, struct curl_sockaddr *a)
 {
@@ -96,7 +96,7 @@ take(char *bytes, size_t size, size_t n, void *user)
     return d->too_long || d->out->failed ? 0 : size * n;
 }
 
-/* CURLOPT_XFERINFOFUNCTION, which is called at least once a second: a value other than 0 ends the download. */
+/* Returns nonzero to end the download (CURLOPT_XFERINFOFUNCTION, called at least once a second). */
 static int
 check_cancelled(void *user, curl_off_t to_come, curl_off_t came, curl_off_t to_send, curl_off_t sent)
 {
@@ -146,7 +146,7 @@ dop_fetch_picture(const dop_fetch_picture_request *request, dop_diag *diag, dop_
     curl_easy_setopt(c, CURLOPT_MAXREDIRS, (long)MAX_REDIRECTS);
     curl_easy_setopt(c, CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
     curl_easy_setopt(c, CURLOPT_FAILONERROR, 1L);
-    curl_easy_setopt(c, CURLOPT_PROXY, ""); /* a proxy would connect to any address */
+    curl_easy_setopt(c, CURLOPT_PROXY, ""); /* a proxy would bypass the address check */
     curl_easy_setopt(c, CURLOPT_USERAGENT, "doppler/" DOP_VERSION);
     curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
     curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)(request->seconds * 1e3));

@@ -9,25 +9,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A value of a schedule that is copied in each of its steps. */
+/* Value of a schedule that is copied in each of its steps. */
 typedef struct copied {
-    dop_node_id node; /* the node that owns the value's memory */
+    dop_node_id node; /* node that owns the value's memory */
     const dop_plan_arg *arg;
-    uint64_t at;  /* byte offset in the staging memory (taps.stage) */
-    uint32_t row; /* values of a row */
+    uint64_t at;  /* byte offset in the staging buffer (taps.stage) */
+    uint32_t row; /* number of values in a row */
     dop_type type;
 } copied;
 
 typedef struct product {
     uint32_t entry;
-    /* Indices in taps.values: the inputs, and the ids of experts; ids UINT32_MAX: slot i has matrix i, or there is one matrix. */
+    /* Indices in taps.values: the inputs, and the expert ids. ids is UINT32_MAX if slot i uses matrix i, or there is
+     * one matrix. */
     uint32_t x, ids;
-    uint32_t start;  /* the first value of the inputs in a row of the copied value */
-    uint32_t slots;  /* input vectors in a row: 1, or one for each slot (chosen expert) */
-    uint32_t chosen; /* ids of experts in a row */
+    uint32_t start;  /* index of the first input in a row of the copied value */
+    uint32_t slots;  /* input vectors per row: 1, or one per slot (chosen expert) */
+    uint32_t chosen; /* expert ids per row */
 } product;
 
-/* What is copied in each step of a schedule, and the products that read it. */
+/* Values copied in each step of a schedule, and the products that read them. */
 typedef struct taps {
     bool made;
     const dop_plan_schedule *schedule;
@@ -46,14 +47,14 @@ typedef struct collector {
     dop_arena arena;
     dop_graph *graphs;  /* [n_schedules], owned */
     taps *of;           /* owned, [n_schedules] */
-    const taps *active; /* the taps of the last step's schedule */
+    const taps *active; /* taps of the last step's schedule */
     VkCommandPool pool;
     dop_replay_observer observer;
     void (*progress)(size_t done, size_t all);
     size_t done, all; /* tokens read so far; tokens of the text */
 } collector;
 
-/* The argument of the first dispatch that reads the value from memory; NULL: none does. */
+/* Returns the argument of the first dispatch that reads the value from memory, or NULL. */
 static const dop_plan_arg *
 find_reader(const dop_plan *p, const dop_plan_schedule *s, const dop_graph *g, dop_node_id id)
 {
@@ -78,7 +79,7 @@ refuse(const collector *c, const dop_plan_dispatch *d, dop_diag *diag)
                        dop_plan_string(&c->model->plan, d->label));
 }
 
-/* The index in taps.values of a value that dispatch d reads; the value is copied before the first dispatch that reads it. */
+/* Finds or adds a value that dispatch d reads in taps.values. It is copied before the first dispatch that reads it. */
 static dop_status
 copy_value(collector *c, taps *t, const dop_plan_dispatch *d, dop_node_id id, dop_diag *diag, uint32_t *out)
 {
@@ -104,7 +105,7 @@ copy_value(collector *c, taps *t, const dop_plan_dispatch *d, dop_node_id id, do
     return DOP_OK;
 }
 
-/* The entry of a tensor.  Several weights may be parts of one tensor, and then read the same inputs. */
+/* Finds or adds the entry of a tensor. Several weights that read the same inputs may be parts of one tensor. */
 static dop_status
 entry_of(collector *c, const dop_plan_tensor *w, dop_diag *diag, uint32_t *out)
 {
@@ -177,7 +178,8 @@ add_product(collector *c, taps *t, const dop_plan_dispatch *d, dop_node_id id, d
     return DOP_OK;
 }
 
-/* Finds all products of a schedule.  Factors of a row that were moved behind its products are no part of their inputs any more. */
+/* Finds all products of a schedule. Row factors that were moved after the products are no longer part of their
+ * inputs. */
 static dop_status
 find_products(collector *c, taps *t, dop_diag *diag)
 {
@@ -206,7 +208,7 @@ order(VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags wrote, 
     vkCmdPipelineBarrier(commands, from, to, 0, 1, &b, 0, NULL, 0, NULL);
 }
 
-/* Copies what dispatch d reads, unless an earlier one has. */
+/* Copies the values that dispatch d reads, unless an earlier dispatch read them. */
 static void
 on_dispatch(void *user, uint32_t schedule, const dop_plan_dispatch *d, VkCommandBuffer commands)
 {
@@ -308,7 +310,7 @@ add_squares(const copied *v, const uint8_t *stage, uint64_t first, uint32_t n, f
         sums[i] += (double)scratch[i] * (double)scratch[i];
 }
 
-/* Adds the squares of the inputs of all products of one entry, so that no two threads add to the same sum. */
+/* Adds the squared inputs of all products of one entry; one thread per entry, so that sums have one writer. */
 static dop_status
 add_entry(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 {
@@ -342,7 +344,7 @@ add_entry(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Adds up what was copied, after each step (dop_logits_fn). */
+/* Accumulates the copied values after each step (dop_logits_fn). */
 static dop_status
 on_rows(void *user, size_t first, size_t n_rows, const float *rows, dop_diag *diag)
 {

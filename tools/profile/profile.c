@@ -8,21 +8,21 @@
 #include <string.h>
 #include <time.h>
 
-/* Replays of one schedule and form whose times have not been read yet; more wait for the oldest.  Many, because reading
- * waits for everything under way on some devices. */
+/* Maximum unread replays per schedule and form; further ones wait for the oldest. The number is large because on
+ * some devices reading waits for all work in flight. */
 enum { MAX_RING = DOP_PROFILE_RING, MAX_DEPTH = 8 };
 
-/* A command buffer with timestamps and its queries. */
+/* Command buffer with timestamps, and its queries. */
 typedef struct recorded {
     VkCommandBuffer commands;
     VkQueryPool queries;
     uint32_t schedule, n_queries;
     dop_form form;
-    uint64_t ticket; /* of the submission whose timestamps have not been read yet; 0: none */
-    uint64_t order;  /* place in the order in which replays took command buffers */
+    uint64_t ticket; /* ticket of the submission with unread timestamps; 0: none */
+    uint64_t order;  /* order in which replays acquired command buffers */
 } recorded;
 
-/* One instant on the clocks of device and host. */
+/* Simultaneous values of the device and host clocks. */
 typedef struct instant {
     uint64_t ticks;
     double host_ms;
@@ -35,17 +35,17 @@ struct dop_profile_collector {
     VkCommandPool pool;
     recorded *rows;
     size_t n_rows;
-    uint64_t n_taken;       /* command buffers handed out */
+    uint64_t n_taken;       /* command buffers acquired so far */
     uint64_t mask;          /* valid bits of a timestamp */
-    uint64_t *ticks;        /* owned, [dop_profile.n_times]: timestamps of the device */
-    double *waited_ms;      /* owned, [step]: dop_now_ms when the host knew at the latest that the step was done */
-    size_t open[MAX_DEPTH]; /* indices of the spans that have begun and not ended */
+    uint64_t *ticks;        /* owned, [dop_profile.n_times]: device timestamps */
+    double *waited_ms;      /* owned, [n_steps]: dop_now_ms by which the host knew that the step was complete */
+    size_t open[MAX_DEPTH]; /* indices of open spans */
     uint32_t n_open;
     instant first, last;
     bool failed; /* out of memory */
 };
 
-/* Room for one more item after n.  The capacity follows from n: the power of two that is not less. */
+/* Grows the array if item n does not fit. The capacity is n rounded up to a power of two. */
 static bool
 grow(void *array, size_t n, size_t item)
 {
@@ -94,7 +94,7 @@ on_end(void *user)
     dop_profile_end(c->profile);
 }
 
-/* Takes the timestamps of a finished submission. */
+/* Reads the timestamps of a finished submission. */
 static dop_status
 read_queries(dop_profile_collector *c, recorded *r, dop_diag *diag)
 {
@@ -119,7 +119,7 @@ read_queries(dop_profile_collector *c, recorded *r, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Reads submissions in order up to a ticket, waiting for it. */
+/* Waits for a ticket, then reads all submissions up to it in order. */
 static dop_status
 read_up_to(dop_profile_collector *c, uint64_t ticket, dop_diag *diag)
 {
@@ -210,7 +210,7 @@ on_commands(void *user, uint32_t schedule, dop_form form, uint64_t ticket, dop_d
     return DOP_OK;
 }
 
-/* Both clocks at one instant; false where the device cannot tell. */
+/* Reads both clocks at one instant. Returns false if the device does not support it. */
 static bool
 calibrate(const dop_profile_collector *c, instant *out)
 {
@@ -278,7 +278,7 @@ dop_profile_start(dop_profile *profile, dop_diag *diag)
     return st;
 }
 
-/* Ticks after an instant, as a signed number: counters of few bits wrap. */
+/* Returns the signed difference of two tick counts. Handles the wrap of counters with few bits. */
 static double
 ticks_since(const dop_profile_collector *c, uint64_t ticks, uint64_t since)
 {
@@ -286,8 +286,8 @@ ticks_since(const dop_profile_collector *c, uint64_t ticks, uint64_t since)
     return ahead <= behind ? (double)ahead : -(double)behind;
 }
 
-/* Device ticks to the host's clock.  Calibrated: the line through both instants, so that a period that is a little
- * wrong does no harm.  Otherwise a step cannot end after the host knew that it had. */
+/* Converts device ticks to the host's clock. With calibration, interpolates between two instants, which corrects an
+ * inexact period. Otherwise places a step so that it ends no later than the host knew. */
 static dop_status
 place_times(dop_profile_collector *c, dop_diag *diag)
 {

@@ -1,9 +1,7 @@
-/* The data of the profile's page (assets/profile.html): a timeline on a canvas that zooms and explains itself, and the
- * tables under it.  Nothing is loaded from elsewhere.
+/* Data of the profile's HTML page (assets/profile.html): one JSON object with times in microseconds since the start.
  *
- * The data is one JSON object: host [name, start, end, depth, number], steps [schedule, [times]], schedules
- * {name, dispatches: [label, group, kernel, ops, grid, bytes, barrier]}, tables {title, total, rows: [group, variant,
- * count, total, bytes]}; times in microseconds since the profile began. */
+ * host: [name, start, end, depth, number]; steps: [schedule, [times]]; schedules: {name, dispatches: [label, group,
+ * kernel, ops, grid, bytes, barrier]}; tables: {title, total, rows: [group, variant, count, total, bytes]}. */
 #include "tools/profile/profile_html.h"
 #include "base/label.h"
 #include "base/program/page.h"

@@ -36,7 +36,7 @@ total_of(dop_profile *p, uint32_t schedule)
     return t;
 }
 
-/* Schedules in order of first use, the longest group first in each. */
+/* Orders groups by schedule, then by decreasing time. */
 static int
 compare_groups(const void *a, const void *b)
 {
@@ -49,7 +49,7 @@ compare_groups(const void *a, const void *b)
     return by_name ? by_name : strcmp(x->variant, y->variant);
 }
 
-/* Which group each dispatch of a schedule belongs to; made once, since steps repeat. */
+/* Assigns each dispatch of a schedule to a group; done once, since steps repeat. */
 static void
 assign_groups(dop_profile *p, uint32_t schedule, uint32_t *group_rows)
 {

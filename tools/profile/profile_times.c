@@ -1,5 +1,4 @@
-/* The profile as stage times: what dopplerc --simulate takes the time of parts from (compiler/parts/stage_times.h says what the
- * rows mean, and reads them). */
+/* Profile as stage times, the input of dopplerc --simulate; see compiler/parts/stage_times.h. */
 #include "tools/profile/profile_times.h"
 #include "base/label.h"
 #include "plan/plan_names.h"
@@ -10,10 +9,10 @@
 
 #include <string.h>
 
-/* What one or several dispatches read and compute. */
+/* Work of one or more dispatches. */
 typedef struct work {
-    double n, weights, bytes; /* dispatches; bytes of weights; bytes of all that is read and written */
-    double products;          /* multiplications of a weight by a value */
+    double n, weights, bytes; /* number of dispatches; bytes of weights; all bytes read and written */
+    double products;          /* multiplications of weights and values */
 } work;
 
 static const dop_plan_tensor *
@@ -41,7 +40,7 @@ count(const dop_plan *plan, uint32_t dispatch, uint32_t rows, work *io)
         weights += (double)a->size;
         elements += t ? (double)t->rows * t->cols * t->experts : 0;
     }
-    /* A gather takes a row of a large matrix, and a step some of many experts: in proportion. */
+    /* Scales by the share of weights read: a gather reads a row of a large matrix, a step some experts. */
     const double read = (double)d->bytes_read;
     const double share = weights > read ? read / weights : 1;
     io->n += 1;

@@ -12,10 +12,10 @@ typedef struct work {
     dop_speech *speech;
     dop_audio *audio;
     dop_transcript transcript;
-    bool wrote; /* something is on the line */
+    bool wrote; /* the current line has text */
 } work;
 
-/* Prints the text of a segment as soon as it is known. */
+/* Prints the text of a segment as soon as it is decoded. */
 static dop_status
 show_segment(void *user, const dop_speech_segment *segment, dop_diag *diag)
 {

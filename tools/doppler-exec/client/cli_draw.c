@@ -1,4 +1,4 @@
-/* --draw: a picture of a text, as PNG. */
+/* --draw: image generation from text, as PNG. */
 #include "base/program/progress_line.h"
 #include "tools/doppler-exec/client/cli_generate.h"
 #include "tools/doppler-exec/common/cli_common.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Shows the steps on a terminal. */
+/* Shows the progress on a terminal. */
 static bool
 show(void *user, uint32_t step, uint32_t n_steps)
 {

@@ -1,4 +1,4 @@
-/* --embed, --rerank and --score: texts as vectors and scores. */
+/* --embed, --rerank and --score: embeddings and scores of texts. */
 #include "base/json/json.h"
 #include "tools/doppler-exec/client/cli_logits.h"
 #include "tools/doppler-exec/common/cli.h"
@@ -9,20 +9,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The texts of a run as tokens, in one list, and their vectors. */
+/* Texts of a run: their tokens and their vectors. */
 typedef struct work {
     dop_cli *cli;
     dop_model *model;
     dop_text *text; /* NULL: the plan has no tokenizer */
     dop_facts facts;
-    dop_program_facts program; /* width 0: the plan makes vectors by sequences */
-    dop_ids ids;               /* tokens of all texts */
-    dop_token_text *texts;     /* owned; their ids point into `ids` when all are there */
+    dop_program_facts program; /* width 0: sequences compute embeddings instead */
+    dop_ids ids;               /* tokens of all texts, concatenated */
+    dop_token_text *texts;     /* owned; their ids point into `ids` when all texts are read */
     size_t n, cap;
     float *vectors; /* owned, [n, width] */
     uint32_t width;
     dop_pooling pooling;
-    const char *prompt; /* goes in front of every text; owned by `text` */
+    const char *prompt; /* prefix of every text; owned by `text` */
     double ms;
 } work;
 
@@ -60,7 +60,7 @@ open_work(work *w, dop_diag *diag)
     if ((st = dop_model_open(path, &o, diag, &w->model)) != DOP_OK)
         return st;
     dop_model_facts(w->model, &w->facts);
-    if (dop_model_program(w->model, 0, &w->program) && w->program.merge) /* it makes no vectors */
+    if (dop_model_program(w->model, 0, &w->program) && w->program.merge) /* the program does not compute embeddings */
         w->program = (dop_program_facts){0};
     w->width = dop_model_embedding_size(w->model);
     if (w->width == 0)
@@ -78,7 +78,7 @@ close_work(work *w)
     dop_model_close(w->model);
 }
 
-/* Makes the tokens that were pushed since `from` a text. */
+/* Appends a text made of the tokens pushed since index `from`. */
 static dop_status
 end_text(work *w, size_t from, size_t second, dop_diag *diag)
 {
@@ -97,7 +97,7 @@ end_text(work *w, size_t from, size_t second, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Adds a text or, with a query, the pair of query and text. */
+/* Adds a text, or with a query the pair of query and text. */
 static dop_status
 add_text(work *w, const char *query, const char *bytes, size_t len, dop_diag *diag)
 {
@@ -207,7 +207,7 @@ append_vector(const float *v, uint32_t n, dop_buf *out)
     dop_buf_puts(out, "]");
 }
 
-/* The one of a single prompt, with what made it. */
+/* Prints the result of a single prompt, with the settings used. */
 static dop_status
 print_one(const work *w, const char *key, dop_diag *diag)
 {
@@ -247,7 +247,7 @@ error:
     return st;
 }
 
-/* Writes every row of the program's output to the file of --logits. */
+/* Writes all output rows of the program to the file of --logits. */
 static dop_status
 write_rows(work *w, dop_diag *diag)
 {
@@ -271,7 +271,7 @@ write_rows(work *w, dop_diag *diag)
     return st == DOP_OK ? closed : st;
 }
 
-/* Chooses the prompt that --embed puts in front of texts; ids are taken as they are. */
+/* Chooses the prompt that --embed adds before texts. Ids get no prompt. */
 static dop_status
 choose_prompt(work *w, dop_diag *diag)
 {
@@ -280,7 +280,7 @@ choose_prompt(work *w, dop_diag *diag)
     return w->cli->prompt_name ? DOP_FAIL(diag, DOP_E_INPUT, "--prompt-name needs a plan with a tokenizer") : DOP_OK;
 }
 
-/* Reads one prompt, from any of the options that give one. */
+/* Reads one prompt from any of the prompt options. */
 static dop_status
 read_prompt(work *w, dop_diag *diag)
 {
@@ -341,7 +341,7 @@ error:
     return st;
 }
 
-/* Cosine similarity of text i and the query, which is the first text. */
+/* Returns the cosine similarity of text i and the query (text 0). */
 static float
 likeness(const work *w, size_t i)
 {

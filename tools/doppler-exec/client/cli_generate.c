@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Estimates the number of tokens of the prompt, for dop_open_options.first_tokens; 0: unknown. */
+/* Estimates the prompt length in tokens for dop_open_options.first_tokens; 0: unknown. */
 static uint32_t
 guess_prompt(const dop_cli *cli)
 {
@@ -16,7 +16,7 @@ guess_prompt(const dop_cli *cli)
     if (cli->interactive || cli->logits || cli->images.count ||
         (file && (stat(file, &sb) != 0 || !S_ISREG(sb.st_mode))))
         return 0;
-    if (!cli->tokens && !cli->prompt && !file) /* the model's own beginning of a text */
+    if (!cli->tokens && !cli->prompt && !file) /* only BOS */
         return 1;
     const size_t bytes = cli->prompt ? strlen(cli->prompt) : file ? (size_t)sb.st_size : 0;
     size_t n = cli->prompt || file ? bytes / TEXT_PER_TOKEN + 1 : 0;
@@ -26,7 +26,7 @@ guess_prompt(const dop_cli *cli)
     return n < MOST ? (uint32_t)n : MOST;
 }
 
-/* Starts speculation where --draft or --draft-ngram asks for it, or the plan has a layer that drafts. */
+/* Starts speculative decoding if --draft or --draft-ngram asks for it, or the plan has a draft layer. */
 static dop_status
 start_drafts(const dop_cli *cli, dop_cli_generation *g, dop_diag *diag)
 {
@@ -80,7 +80,7 @@ void
 dop_cli_generation_finish(dop_cli_generation *gen)
 {
     dop_generation_destroy(gen->writer);
-    dop_text_destroy(gen->text); /* before the model, whose bytes it uses */
+    dop_text_destroy(gen->text); /* before the model, whose memory it references */
     dop_model_close(gen->model);
     dop_model_close(gen->draft_model);
     dop_texts_finish(&gen->stops);
@@ -90,7 +90,7 @@ dop_cli_generation_finish(dop_cli_generation *gen)
     memset(gen, 0, sizeof *gen);
 }
 
-/* Forgets the last text. */
+/* Discards the last text. */
 static dop_status
 forget(dop_cli_generation *g, uint32_t n, dop_diag *diag)
 {
@@ -120,7 +120,7 @@ dop_cli_generation_begin(dop_cli_generation *gen, size_t n_prompt, uint32_t n_to
     return dop_generation_begin(gen->writer, n_prompt, diag);
 }
 
-/* Keeps a token with its time and log-probabilities, and prints its text. */
+/* Records a token with its time and log-probabilities, and prints its text. */
 static dop_status
 take(dop_cli_generation *g, const dop_generation_token *token, dop_diag *diag)
 {

@@ -1,4 +1,4 @@
-/* What a model of speech hears: files of audio, or of log-mel values. */
+/* Audio input of speech models: audio files, or files of log-mel values. */
 #include "tools/doppler-exec/client/cli_audio.h"
 #include "tools/doppler-exec/common/cli_common.h"
 
@@ -21,7 +21,7 @@ dop_cli_read_audio(const char *path, dop_diag *diag, dop_audio **out)
     return st;
 }
 
-/* The log-mel values of the first chunk: of --mel, or of --audio. */
+/* Gets the log-mel values of the first chunk, from --mel or --audio. */
 static dop_status
 first_chunk(const dop_cli *cli, const dop_audio_facts *facts, dop_diag *diag, float *out)
 {

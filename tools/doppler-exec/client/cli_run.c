@@ -1,4 +1,4 @@
-/* Generation: prompt in, text or ids out, timings at the end. */
+/* Text generation: reads a prompt, writes text or ids, prints timings at the end. */
 #include "tools/doppler-exec/client/cli_audio.h"
 #include "tools/doppler-exec/client/cli_constraint.h"
 #include "tools/doppler-exec/client/cli_generate.h"
@@ -17,15 +17,15 @@ typedef struct run {
     dop_ids prompt;
     dop_buf prompt_text; /* as given; empty for ids */
     dop_cli_images images;
-    bool as_ids;     /* ids instead of text */
-    size_t n_before; /* tokens of the sequence that --session restored */
-    uint32_t n;      /* tokens to generate */
+    bool as_ids;     /* print ids instead of text */
+    size_t n_before; /* tokens restored by --session */
+    uint32_t n;      /* maximum tokens to generate */
     dop_cli_constraint shape;
-    double feed_ms;   /* when feeding began, dop_now_ms */
+    double feed_ms;   /* time (dop_now_ms) when feeding began */
     double waited_ms; /* dop_counters.waited_ms when feeding began */
 } run;
 
-/* Sets how many tokens to generate, from -n and what is left of the context. */
+/* Sets the number of tokens to generate from -n and the free context. */
 static dop_status
 choose_length(run *r, dop_diag *diag)
 {
@@ -52,7 +52,7 @@ choose_length(run *r, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Restores the sequence from --session FILE, where the file exists. */
+/* Restores the sequence from --session FILE if the file exists. */
 static dop_status
 restore(run *r, dop_diag *diag)
 {
@@ -90,7 +90,7 @@ prepare(run *r, dop_diag *diag)
     if (st != DOP_OK)
         return st;
     if (r->n_before > 0 && text && !cli->chat && !cli->tokens && !cli->tokens_file) {
-        r->prompt.count = 0; /* the prompt continues a text, so nothing is added in front of it */
+        r->prompt.count = 0; /* the prompt continues a text: no BOS */
         st = dop_cli_encode(text, r->prompt_text.data, r->prompt_text.size,
                             dop_cli_special(cli) & DOP_TEXT_PARSE_SPECIAL, diag, &r->prompt);
         if (st != DOP_OK)
@@ -98,7 +98,7 @@ prepare(run *r, dop_diag *diag)
     }
     if (cli->chat && (st = dop_chat_prompt(cli, &r->gen, &r->prompt_text, &r->images, diag, &r->prompt)) != DOP_OK)
         return st;
-    /* Without any prompt: start from the model's own beginning of a text. */
+    /* Without any prompt: start from BOS. */
     if (!text && r->n_before == 0 && !cli->tokens && !cli->tokens_file && r->gen.facts.bos_id >= 0)
         dop_ids_push(&r->prompt, (uint32_t)r->gen.facts.bos_id);
     if (r->prompt.failed)
@@ -136,7 +136,7 @@ feed_prompt(run *r, dop_diag *diag)
     r->waited_ms = dop_model_counters(r->gen.model).waited_ms;
     r->feed_ms = dop_now_ms();
     if (!r->cli->logits) {
-        if (r->n == 0) /* the prompt is of no use but for the session that is saved */
+        if (r->n == 0) /* the prompt matters only for the session to save */
             return r->cli->session ? dop_sequence_feed(r->gen.sequence, r->prompt.data, r->prompt.count, diag) : DOP_OK;
         return dop_generation_read(r->gen.writer, r->prompt.data, r->prompt.count, diag);
     }
@@ -149,8 +149,8 @@ feed_prompt(run *r, dop_diag *diag)
     return st != DOP_OK ? st : closed;
 }
 
-/* At a terminal the prompt appears when it was read: meanwhile a line says that it is, because on some devices kernels are
- * compiled in their first step. */
+/* Feeds the prompt. On a terminal, shows a progress line meanwhile, as some devices compile kernels in their first
+ * step. */
 static dop_status
 read_prompt(run *r, dop_diag *diag)
 {
@@ -175,7 +175,8 @@ print_ids(const run *r, dop_diag *diag)
     return st;
 }
 
-/* Tokens per second without the time spent waiting for kernels, which print_summary reports separately. */
+/* Returns prompt tokens per second, without the time spent waiting for kernels, which print_summary reports
+ * separately. */
 static double
 prefill_rate(const run *r)
 {
@@ -200,7 +201,7 @@ compare_doubles(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Milliseconds between tokens, at the given share of the sorted list (nearest rank). */
+/* Computes percentiles (nearest rank) of the time between tokens in ms. */
 static void
 percentiles(const run *r, const double *shares, size_t n_shares, double *out)
 {
@@ -217,7 +218,7 @@ percentiles(const run *r, const double *shares, size_t n_shares, double *out)
     free(steps);
 }
 
-/* Values that were not measured are null, not 0. */
+/* Returns the value as JSON, or null if it was not measured. */
 static json_t *
 measured(bool known, double value)
 {
@@ -256,7 +257,7 @@ logprob_json(const dop_logprob *p)
     return json_pack("{s:I, s:f}", "id", (json_int_t)p->id, "logprob", (double)p->logprob);
 }
 
-/* An array with an object for each pick, {"id", "logprob", "top": [{"id", "logprob"}, ...]}, the likeliest first. */
+/* Returns an array with an object per token: {"id", "logprob", "top": [{"id", "logprob"}, ...]}, most likely first. */
 static json_t *
 logprobs_json(const run *r)
 {

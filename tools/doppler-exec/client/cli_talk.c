@@ -1,6 +1,6 @@
-/* With a chat format every line is a message of the user.  The whole conversation is rendered and tokenized for each, since
- * a template may write earlier messages in another form once there are later ones, and what is fed is only what differs
- * from the sequence: its end, as a rule.  A model without a format just continues the text. */
+/* Conversation over one sequence. With a chat format, every line is a user message. The whole conversation is
+ * rendered and tokenized each time, because templates may change earlier messages. Only the tokens after the common
+ * prefix with the sequence are fed. Without a format, the model continues the text. */
 #include "tools/doppler-exec/client/cli_talk.h"
 #include "tools/doppler-exec/common/cli_common.h"
 
@@ -67,7 +67,7 @@ push_turn(dop_talk *t, uint32_t at, dop_diag *diag)
     return DOP_OK;
 }
 
-/* The ids of the whole conversation behind what the sequence already has of them, to which it is rewound. */
+/* Encodes the whole conversation, rewinds the sequence to the common prefix, and returns the ids after it. */
 static dop_status
 encode_chat(dop_talk *t, dop_diag *diag, dop_ids *out_ids)
 {
@@ -86,7 +86,7 @@ error:
     return st;
 }
 
-/* The ids that one line adds to the sequence. */
+/* Encodes one line as ids to append to the sequence. */
 static dop_status
 encode(dop_talk *t, const char *line, size_t len, dop_diag *diag, dop_ids *out_ids)
 {
@@ -100,7 +100,7 @@ encode(dop_talk *t, const char *line, size_t len, dop_diag *diag, dop_ids *out_i
     return dop_cli_encode(t->gen.text, "\n", 1, 0, diag, out_ids);
 }
 
-/* Number of tokens that the line takes when everything before it is forgotten. */
+/* Counts the tokens of the line if all earlier turns were dropped. */
 static dop_status
 alone(dop_talk *t, const dop_ids *line_ids, dop_diag *diag, size_t *out_n)
 {
@@ -117,16 +117,16 @@ alone(dop_talk *t, const dop_ids *line_ids, dop_diag *diag, size_t *out_n)
     return st;
 }
 
-/* Changes the seed, so that positions that come again draw other tokens than before. */
+/* Changes the seed, so that a retry picks different tokens. */
 static void
 draw_anew(dop_talk *t)
 {
-    t->gen.sampling.seed +=
-        0x9e3779b97f4a7c15u; /* the golden ratio: no small seed of the user's follows from another */
+    t->gen.sampling.seed += 0x9e3779b97f4a7c15u; /* golden ratio: avoids other small user seeds */
     dop_sequence_set_sampling(t->gen.sequence, &t->gen.sampling);
 }
 
-/* Drops the oldest turn.  Without a chat format the text after it moves up; a conversation is rendered and fed again. */
+/* Drops the oldest turn. Without a chat format, the later text moves up; with one, the conversation is rendered and
+ * fed again. */
 static dop_status
 drop_oldest(dop_talk *t, dop_diag *diag)
 {
@@ -151,7 +151,7 @@ drop_oldest(dop_talk *t, dop_diag *diag)
     return st;
 }
 
-/* Makes room by what the user wants of a full context, and encodes the line again; used: tokens with it. */
+/* Frees context as the user chooses, and encodes the line again. used: tokens including it. */
 static dop_status
 make_room(dop_talk *t, const char *line, size_t len, size_t used, uint32_t answer, dop_diag *diag, dop_ids *out_ids)
 {
@@ -179,12 +179,12 @@ make_room(dop_talk *t, const char *line, size_t len, size_t used, uint32_t answe
     return st;
 }
 
-/* Encodes a line, and sees to it that it fits the context with an answer of some length. */
+/* Encodes a line and ensures that it fits the context with an answer of some length. */
 static dop_status
 fit(dop_talk *t, const char *line, size_t len, bool again, dop_diag *diag, dop_ids *out_ids)
 {
     const uint32_t ctx = t->gen.facts.ctx, wanted = t->cli->n_predict;
-    /* What is little enough to ask, and what is made then, so that not every line asks. */
+    /* Free tokens below which the user is asked, and free tokens to make then, so that not every line asks. */
     uint32_t least = again ? 1 : wanted < ctx / 8 ? wanted : ctx / 8, room = wanted < ctx / 4 ? wanted : ctx / 4;
     size_t lone = 0;
     least = least ? least : 1;
@@ -193,7 +193,7 @@ fit(dop_talk *t, const char *line, size_t len, bool again, dop_diag *diag, dop_i
     if (n_tokens(t) + out_ids->count + least > ctx)
         DOP_RETURN_IF_ERROR(alone(t, out_ids, diag, &lone));
     if (lone >= ctx)
-        /* nothing is forgotten for a line that does not fit then either */
+        /* nothing is dropped if the line cannot fit at all */
         return DOP_FAIL(
             diag, DOP_E_INPUT,
             "the line has %zu tokens and the plan's context is %u: say it in fewer words, or compile with a "
@@ -209,7 +209,7 @@ fit(dop_talk *t, const char *line, size_t len, bool again, dop_diag *diag, dop_i
     return DOP_OK;
 }
 
-/* A prompt that is read ends with Ctrl-C, as an answer does. */
+/* Stops reading a prompt after Ctrl-C (dop_progress_fn). */
 static bool
 not_interrupted(void *user, const char *step, uint64_t done, uint64_t all)
 {
@@ -218,12 +218,12 @@ not_interrupted(void *user, const char *step, uint64_t done, uint64_t all)
     return done == all || !interrupted || !*interrupted;
 }
 
-/* Feeds what was encoded, and writes the answer. */
+/* Feeds the encoded ids and generates the answer. */
 static dop_status
 write_answer(dop_talk *t, const dop_ids *ids, dop_diag *diag)
 {
     const uint32_t before = n_tokens(t), room = t->gen.facts.ctx - before - (uint32_t)ids->count;
-    const uint32_t n = t->cli->n_predict < room ? t->cli->n_predict : room; /* the default is larger than any context */
+    const uint32_t n = t->cli->n_predict < room ? t->cli->n_predict : room; /* the default exceeds any context */
     const dop_progress progress = {not_interrupted, t};
     dop_status st = dop_cli_generation_begin(&t->gen, ids->count, n, diag);
     if (st != DOP_OK)
@@ -234,7 +234,7 @@ write_answer(dop_talk *t, const dop_ids *ids, dop_diag *diag)
     if (st == DOP_E_CANCELLED) {
         (void)dop_sequence_rewind(t->gen.sequence, before, NULL);
         t->refused = true;
-        *diag = (dop_diag){0}; /* its message is the library's */
+        *diag = (dop_diag){0}; /* replaces the library's message */
         return DOP_FAIL(diag, DOP_E_CANCELLED, "interrupted before the answer: the line is left out");
     }
     if (st != DOP_OK || (st = dop_cli_generate(&t->gen, n, diag)) != DOP_OK ||
@@ -289,7 +289,7 @@ dop_talk_answer(dop_talk *talk, const char *line, size_t len, dop_diag *diag)
     return st;
 }
 
-/* The message of the last line, with its number in *out_at; NULL: not known. */
+/* Returns the message of the last line and its index in *out_at, or NULL. */
 static const json_t *
 last_line(const dop_talk *t, size_t *out_at)
 {
@@ -298,7 +298,7 @@ last_line(const dop_talk *t, size_t *out_at)
     return n >= 2 && t->n_turns > 0 ? json_array_get(t->messages, n - 2) : NULL;
 }
 
-/* Takes a message of the user and its pictures out of the conversation. */
+/* Removes a user message and its images from the conversation. */
 static void
 forget_line(dop_talk *t, size_t at)
 {
@@ -308,13 +308,13 @@ forget_line(dop_talk *t, size_t at)
     json_array_remove(t->messages, at);
 }
 
-/* Takes the last turn out of the sequence. */
+/* Removes the last turn from the sequence. */
 static dop_status
 take_back(dop_talk *t, dop_diag *diag)
 {
     draw_anew(t);
     t->n_turns--;
-    /* Tokens of a conversation stay in the sequence, because the next line is rendered with them and feeds only what differs. */
+    /* Chat tokens stay in the sequence: the next line is rendered and feeds only the tokens that differ. */
     return t->chat && t->n_turns > 0 ? DOP_OK : dop_sequence_rewind(t->gen.sequence, t->turns[t->n_turns], diag);
 }
 
@@ -334,7 +334,7 @@ dop_talk_retry(dop_talk *talk, dop_diag *diag)
     DOP_TRY(answer(t, line, json_string_length(content), true, diag));
 error:
     if (t->refused)
-        /* interrupted: the line is left out */
+        /* interrupted: the line is dropped */
         forget_line(t, at);
     free(line);
     return st;
@@ -350,7 +350,7 @@ dop_talk_undo(dop_talk *talk, dop_diag *diag, char **out_line)
     if (t->n_turns == 0)
         return DOP_FAIL(diag, DOP_E_USAGE, "there is nothing to undo");
     if (message) {
-        const json_t *said = json_object_get(message, "said"); /* without the marks of its pictures */
+        const json_t *said = json_object_get(message, "said"); /* the text without image marks */
         const char *line = json_string_value(said ? said : json_object_get(message, "content"));
         *out_line = line ? strdup(line) : NULL;
         json_array_remove(t->messages, at + 1);
@@ -399,7 +399,7 @@ dop_talk_save(dop_talk *talk, const char *path, dop_diag *diag)
     return st;
 }
 
-/* Takes turns and messages from the note of a session, if they fit the sequence and each other. */
+/* Restores turns and messages from a session's note, if they are consistent with the sequence. */
 static dop_status
 take_note(dop_talk *t, const json_t *note, const char *path, dop_diag *diag)
 {
@@ -438,6 +438,6 @@ dop_talk_load(dop_talk *talk, const char *path, dop_diag *diag)
     json_decref(note);
     dop_free(text);
     if (st != DOP_OK)
-        (void)dop_talk_reset(talk, NULL); /* the sequence and what is known about it no longer agree */
+        (void)dop_talk_reset(talk, NULL); /* messages and sequence are inconsistent */
     return st;
 }

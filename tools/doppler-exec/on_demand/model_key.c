@@ -16,13 +16,13 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-enum { MOST_FILES = 4096, MOST_DEPTH = 2 /* levels of folders: a model's shards may be in a subdirectory */ };
+enum { MOST_FILES = 4096, MOST_DEPTH = 2 /* folder levels: shards may be in a subfolder */ };
 
-/* The files of a model, by name. */
+/* Files of a model, sorted by name. */
 typedef struct files {
     char **paths; /* owned, as are the texts */
     size_t n, cap;
-    bool failed; /* memory ran out */
+    bool failed; /* out of memory */
     uint64_t bytes, hashed;
     uint32_t threads; /* 0: one per core */
     const dop_progress *progress;
@@ -44,7 +44,7 @@ dop_gguf_suffix(const char *name, bool *out_vision)
     if (!ends(name, ".gguf") || *out_vision)
         return 0;
     const char *tail = n > long_one ? name + n - long_one : "";
-    size_t same = 0; /* as long as its digits are digits, and the rest is what it is */
+    size_t same = 0; /* length of the match; digits match digits, other characters themselves */
     while (tail[same] && same < strlen(numbers) &&
            (numbers[same] == '0' || numbers[same] == '1' ? tail[same] >= '0' && tail[same] <= '9'
                                                          : tail[same] == numbers[same]))
@@ -71,7 +71,7 @@ dop_is_model(const char *path)
     return kind == DOP_FILE_GGUF || kind == DOP_FILE_GGML || kind == DOP_FILE_SAFETENSORS;
 }
 
-/* --- which files ------------------------------------------------------------------------------------------------------------ */
+/* --- files of a model -------------------------------------------------------------------------------------------- */
 
 static void
 add_file(files *f, const char *path)
@@ -90,7 +90,7 @@ add_file(files *f, const char *path)
     f->n += f->paths[f->n] != NULL;
 }
 
-/* Does no importer read a file of this name? */
+/* True if no importer reads files with this name. */
 static bool
 is_beside_the_model(const char *name)
 {
@@ -104,7 +104,7 @@ is_beside_the_model(const char *name)
 }
 
 bool
-dop_is_model_folder(const char *dir) /* others may hold anything, and very much of it */
+dop_is_model_folder(const char *dir) /* avoids scanning unrelated folders, which may be huge */
 {
     bool is = false;
     DIR *d = opendir(dir);
@@ -139,7 +139,7 @@ add_folder(files *f, const char *dir, int depth)
         closedir(d);
 }
 
-/* Adds a GGUF file, and where its name is that of the first of several parts, NAME-00001-of-00003.gguf, the others. */
+/* Adds a GGUF file and, if its name is that of the first part (NAME-00001-of-00003.gguf), the other parts. */
 static void
 add_gguf(files *f, const char *path)
 {
@@ -159,7 +159,7 @@ add_gguf(files *f, const char *path)
     }
 }
 
-/* Adds the vision part beside a GGUF file, which is used where it is the only one (dop_compile_options.mmproj). */
+/* Adds the vision part next to a GGUF file, if there is exactly one (see dop_compile_options.mmproj). */
 static void
 add_mmproj(files *f, const char *path)
 {
@@ -182,7 +182,7 @@ add_mmproj(files *f, const char *path)
     free(dir);
 }
 
-/* Adds what the compiler reads beside a diffusion model in a single file: its tokenizer, and configurations. */
+/* Adds the tokenizer and configuration files that the compiler reads next to a single-file diffusion model. */
 static void
 add_beside(files *f, const char *path)
 {
@@ -227,7 +227,7 @@ typedef struct digest {
     uint64_t high, low;
 } digest;
 
-/* What changes with a file's contents: size, times, and where it is on the disk. */
+/* Writes the properties that change with a file's contents: size, times, device and inode. */
 static void
 put_state(const struct stat *sb, char *out, size_t cap)
 {
@@ -236,7 +236,7 @@ put_state(const struct stat *sb, char *out, size_t cap)
              (unsigned long long)sb->st_ino);
 }
 
-/* The file in the cache that remembers the digest of the file at an absolute path; the caller frees it. */
+/* Returns the path of the cached digest for the file at an absolute path; the caller frees it. */
 static char *
 memory_of(const dop_plan_cache *cache, const char *full)
 {
@@ -258,7 +258,7 @@ recall(const char *memory, const char *full, const char *state, digest *out)
     return is;
 }
 
-/* Could the file change from now on without another time?  Times of files have a resolution: they may be those of the moment. */
+/* True if the file could still change without a new time stamp, because time stamps have limited resolution. */
 static bool
 is_fresh(const struct stat *sb)
 {
@@ -270,9 +270,9 @@ is_fresh(const struct stat *sb)
     return age < (coarse ? 2.5 : 0.05);
 }
 
-enum { PIECE_BYTES = 4 << 20, BATCH = 64 /* pieces between two reports of progress */ };
+enum { PIECE_BYTES = 4 << 20, BATCH = 64 /* pieces per progress report */ };
 
-/* Pieces of a file whose digests are computed side by side: one core would take longer than all else before a model is compiled. */
+/* Pieces of a file, hashed in parallel: one core would dominate the start-up time. */
 typedef struct pieces {
     const uint8_t *data; /* [size] */
     uint64_t size;
@@ -291,7 +291,8 @@ digest_piece(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Computes the digest of a whole file, that of its pieces' digests.  A file that cannot be read has none, which the compiler explains. */
+/* Computes the digest of a file from the digests of its pieces. An unreadable file has digest 0; the compiler
+ * reports the error later. */
 static dop_status
 compute(files *f, const char *path, dop_diag *diag, digest *out)
 {
@@ -338,7 +339,7 @@ digest_of(const dop_plan_cache *cache, files *f, const char *path, dop_diag *dia
             put_state(&after, later, sizeof later);
             dop_buf line = {0};
             dop_buf_printf(&line, "%s\t%s\t%016" PRIx64 " %016" PRIx64 "\n", full, state, out->high, out->low);
-            if (strcmp(state, later) == 0 && !line.failed) /* a failure only costs time later */
+            if (strcmp(state, later) == 0 && !line.failed) /* a failure only costs time in later runs */
                 (void)dop_write_file(memory, line.data, line.size, NULL);
             dop_buf_finish(&line);
         }
@@ -350,7 +351,7 @@ digest_of(const dop_plan_cache *cache, files *f, const char *path, dop_diag *dia
     return st;
 }
 
-/* Adds an option's file, or the files of its directory, to the key of a plan. */
+/* Adds an option's file, or the files of its folder, to the key of a plan. */
 static dop_status
 add_option_path(const dop_plan_cache *cache, const char *option, const char *path, files *all, dop_diag *diag,
                 dop_buf *key)
@@ -442,7 +443,7 @@ dop_compile_options_text(const dop_compile_options *o, dop_buf *out)
         dop_buf_puts(out, " --embed");
 }
 
-/* Adds the contents of files that options name, one of which may be a comma-separated list (--target). */
+/* Adds the contents of files that options name, including comma-separated lists (--target). */
 static dop_status
 add_option_files(const dop_plan_cache *cache, const dop_compile_options *o, files *f, dop_diag *diag, dop_buf *key)
 {
@@ -462,7 +463,8 @@ add_option_files(const dop_plan_cache *cache, const dop_compile_options *o, file
     return st;
 }
 
-/* Digest of the files in a folder and its subfolders: a sum, because a folder lists them in any order.  0: there is no such folder. */
+/* Returns the sum of the digests of files in a folder and its subfolders, independent of their order. 0: no such
+ * folder. */
 static uint64_t
 folder_digest(const char *dir, int depth)
 {
@@ -486,8 +488,8 @@ folder_digest(const char *dir, int depth)
     return sum;
 }
 
-/* Adds the compiler next to libdoppler: its library, its kernel templates and kernel paths, and the shared library of the shader
- * compiler, if it uses one.  A plan that another compiler made is not used. */
+/* Adds the compiler next to libdoppler: its library, kernel templates, kernel paths, and the shared library of the
+ * shader compiler. Plans of another compiler are not reused. */
 static dop_status
 add_compiler(const dop_plan_cache *cache, dop_diag *diag, dop_buf *key)
 {
@@ -548,7 +550,7 @@ dop_model_key(const dop_plan_cache *cache, const char *model, const dop_compile_
     DOP_TRY(add_option_files(cache, options, &f, diag, &key));
     for (size_t i = 0; i < f.n; i++) {
         digest d;
-        /* A file in a folder counts by its name there, wherever the folder is; a GGUF file by its contents alone. */
+        /* A file in a folder counts with its relative name; a GGUF file only with its contents. */
         const char *in = is_folder ? f.paths[i] + strlen(root) : "";
         if ((st = digest_of(cache, &f, f.paths[i], diag, &d)) == DOP_OK)
             dop_buf_printf(&key, "%s %016" PRIx64 "%016" PRIx64 "\n", in, d.high, d.low);
