@@ -31,7 +31,10 @@ dop_bench_fork(const dop_bench_plan *plan, const dop_bench_test *test, uint32_t 
     return st;
 }
 
-enum { MOST_EACH = 7, MOST_AGAIN = 4 }; /* max. drafts per sequence and step; max. unprocessed tokens to draft after */
+enum {
+    MOST_EACH = 7,
+    MOST_AGAIN = 4
+}; /* max. drafts per sequence and step; max. pending tokens of a drafting sequence */
 
 typedef struct writer {
     dop_sequence *s;

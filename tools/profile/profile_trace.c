@@ -1,4 +1,4 @@
-/* The profile in trace-event format (a JSON object with "traceEvents"): complete events, times in microseconds. */
+/* Profile in trace-event format (a JSON object with "traceEvents"): complete events, times in microseconds. */
 #include "tools/profile/profile_trace.h"
 #include "plan/disasm.h"
 #include "plan/plan_names.h"

@@ -31,7 +31,7 @@ open_template(const char *name, dop_diag *diag, dop_chat **out_chat)
     return st;
 }
 
-/* Checks that the template renders the system message of --system. */
+/* Tries --system with the template. Fails if the template rejects system messages; prints a note if it omits them. */
 static dop_status
 try_system(const dop_cli *cli, const dop_chat *chat, const dop_text *text, dop_diag *diag)
 {

@@ -309,8 +309,7 @@ read_text(converse *c)
     c->text.size -= !c->text.failed;
     if (kind == DOP_LINE_TEXT && !c->text.failed && strlen(c->text.data) == c->text.size) {
         c->line.size = 0;
-        dop_buf_puts(&c->line,
-                     c->raw && !several && c->text.data[0] == '/' ? "/" : ""); /* else it would be read as a command */
+        dop_buf_puts(&c->line, c->raw && !several && c->text.data[0] == '/' ? "/" : ""); /* not a command */
         dop_buf_append(&c->line, c->text.data, c->text.size + 1);
         if (!c->line.failed)
             dop_editor_remember(c->editor, c->line.data);

@@ -122,7 +122,7 @@ take_signals(dop_editor *e)
     return e->ended_by != 0;
 }
 
-/* Handles signals that arrived after the last key of a line, so that they do not end the next one. */
+/* Handles signals that arrived after the last key of a line. They end this line, not the next one. */
 static void
 take_late_signals(dop_editor *e)
 {

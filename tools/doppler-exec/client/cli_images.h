@@ -22,7 +22,8 @@ dop_status dop_cli_images_add(dop_cli_images *x, const dop_cli *cli, dop_model *
 void dop_cli_images_drop(dop_cli_images *x, size_t from, size_t n);
 size_t dop_cli_images_of(const json_t *message); /* number of images in a message */
 void dop_cli_images_finish(dop_cli_images *x);   /* call before closing the model; accepts a zeroed struct */
-/* Encode a prompt, or change its ids, with image marks replaced by image tokens. special: flags of dop_text_encode. */
+/* Encode a prompt with the tokens of its images, or replace the ids of image tokens by those of image features.
+ * Without images, they encode plain text or change nothing. special: flags of dop_text_encode. */
 dop_status dop_cli_images_encode(const dop_cli_images *x, const dop_text *text, const char *prompt, size_t n,
                                  unsigned special, dop_diag *diag, dop_ids *out_ids);
 dop_status dop_cli_images_place(const dop_cli_images *x, dop_ids *ids, dop_diag *diag);

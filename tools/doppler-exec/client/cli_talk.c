@@ -184,7 +184,7 @@ static dop_status
 fit(dop_talk *t, const char *line, size_t len, bool again, dop_diag *diag, dop_ids *out_ids)
 {
     const uint32_t ctx = t->gen.facts.ctx, wanted = t->cli->n_predict;
-    /* Free tokens below which the user is asked, and free tokens to make then, so that not every line asks. */
+    /* least: free tokens below which the user is asked. room: free tokens to make then, so that not every line asks. */
     uint32_t least = again ? 1 : wanted < ctx / 8 ? wanted : ctx / 8, room = wanted < ctx / 4 ? wanted : ctx / 4;
     size_t lone = 0;
     least = least ? least : 1;

@@ -104,7 +104,7 @@ is_beside_the_model(const char *name)
 }
 
 bool
-dop_is_model_folder(const char *dir) /* avoids scanning unrelated folders, which may be huge */
+dop_is_model_folder(const char *dir) /* other folders may be huge, so they are not scanned */
 {
     bool is = false;
     DIR *d = opendir(dir);

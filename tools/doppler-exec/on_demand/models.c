@@ -46,13 +46,13 @@ typedef struct refused_kernels {
 struct dop_cli_models {
     dop_plan_cache cache;
     dop_compile_options options;
-    const char *release; /* of this program */
+    const char *release; /* release of this program */
     dop_progress_line line;
     model_plan *list; /* owned, [n] */
     size_t n;
     bool tied;          /* plans are specific to one device, as no target was given */
-    bool looked, other; /* the plan's device was compared with the real one; it was different */
-    chosen_device here; /* the device found by compare_device or identify */
+    bool looked, other; /* the plan's device was compared with the present one; they differ */
+    chosen_device here; /* device found by compare_device or identify */
     dop_cache_device expected;
     refused_kernels refused;
     bool avoids; /* kernels to avoid were added since the list was stored */
@@ -164,8 +164,7 @@ static dop_status
 compile(const dop_cli *cli, struct dop_cli_models *m, const model_plan *x, dop_diag *diag)
 {
     dop_compile_options o = m->options;
-    o.model_weights =
-        !o.parts; /* weights stay in the model's file, except for parts, which may run on hosts without it */
+    o.model_weights = !o.parts; /* no copy of the weights, but parts may run on other hosts */
     dop_compile_facts facts;
     char number[16];
     dop_buf text = {0};

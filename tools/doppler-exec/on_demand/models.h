@@ -11,9 +11,9 @@ dop_status dop_cli_models_take(dop_cli *cli, const dop_option *table, size_t n, 
                                dop_diag *diag);
 /* Returns DOP_E_USAGE if there are compile options but nothing to compile. */
 dop_status dop_cli_models_refuse(const dop_cli *cli, dop_diag *diag);
-/* Decides, after a mode failed, if it should run again: true if the device is not the plan's, or the plan is damaged
- * or gone. A new plan is then in place, unless *io_st reports an error. Otherwise replaces the plan's name with the
- * model's in *diag. */
+/* Decides if a failed mode should run again: if the plan is for another device, is damaged or gone, or has kernels
+ * that the driver rejected. A new plan is then in place, unless *io_st reports an error. Otherwise *diag names the
+ * model instead of its plan. After a success, only stores the kernels to avoid. */
 bool dop_cli_models_again(dop_cli *cli, dop_status *io_st, dop_diag *diag);
 /* Returns the command line's name of a plan: its model, or the plan's path. */
 const char *dop_cli_models_name(const dop_cli *cli, const char *plan);

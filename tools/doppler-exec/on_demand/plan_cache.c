@@ -393,7 +393,7 @@ dop_plan_cache_trim(const dop_plan_cache *cache, uint64_t need, const char *keep
     trim_files(cache->files);
 }
 
-/* Appends a line about a plan. */
+/* Appends a plan's line of --cache-list. */
 static void
 put_entry(const char *dir, const entry *x, dop_buf *out)
 {
