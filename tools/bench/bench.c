@@ -37,7 +37,7 @@ feed_and_pick(dop_sequence *s, const uint32_t *ids, size_t n, dop_diag *diag)
 
 /* Fills the cache with `depth` tokens. */
 static dop_status
-fill(dop_sequence *s, const uint32_t *ids, uint32_t depth, dop_diag *diag)
+fill_bench_cache(dop_sequence *s, const uint32_t *ids, uint32_t depth, dop_diag *diag)
 {
     DOP_RETURN_IF_ERROR(dop_sequence_rewind(s, 0, diag));
     if (depth > 0)
@@ -47,7 +47,8 @@ fill(dop_sequence *s, const uint32_t *ids, uint32_t depth, dop_diag *diag)
 
 /* Runs a test once. A tgN test starts no step later than limit_ms. */
 static dop_status
-measure(dop_sequence *s, const dop_bench_test *t, const uint32_t *ids, double limit_ms, dop_diag *diag, double *out_ms)
+measure_sequence(dop_sequence *s, const dop_bench_test *t, const uint32_t *ids, double limit_ms, dop_diag *diag,
+                 double *out_ms)
 {
     dop_status st = dop_sequence_rewind(s, t->depth, diag);
     if (st != DOP_OK)
@@ -62,15 +63,15 @@ measure(dop_sequence *s, const dop_bench_test *t, const uint32_t *ids, double li
 
 /* Returns the number of tokens that one run of a test counts. */
 static double
-tokens_of(const dop_bench_test *t)
+count_test_tokens(const dop_bench_test *t)
 {
     return (double)t->n_prompt + (double)t->n_gen * t->batch;
 }
 
 /* Runs n_gen steps of n rows, divided into groups so that each part of the model has a step in flight. */
 static dop_status
-step_groups(dop_model *m, dop_step_row *rows, uint32_t n, uint32_t groups, uint32_t n_gen, double limit_ms,
-            dop_diag *diag)
+run_step_groups(dop_model *m, dop_step_row *rows, uint32_t n, uint32_t groups, uint32_t n_gen, double limit_ms,
+                dop_diag *diag)
 {
     const double start = dop_now_ms();
     uint32_t left = n_gen;
@@ -112,7 +113,7 @@ measure_batch(const dop_bench_plan *p, const dop_bench_test *t, const uint32_t *
     double start = dop_now_ms();
     const uint32_t groups = st == DOP_OK ? dop_step_groups(s->model, n) : 0;
     if (groups > 1)
-        st = step_groups(s->model, rows, n, groups, t->n_gen, limit_ms, diag);
+        st = run_step_groups(s->model, rows, n, groups, t->n_gen, limit_ms, diag);
     for (uint32_t i = 0; i < t->n_gen && groups == 1 && st == DOP_OK; i++) {
         st = dop_step_run(s->model, rows, n, diag);
         for (uint32_t k = 0; k < n && st == DOP_OK; k++)
@@ -138,7 +139,8 @@ measure_test(dop_bench_plan *p, const dop_bench_test *t, const uint32_t *ids, do
         return dop_bench_drafts(s, t, ids, limit_ms, &p->replay, diag, out_ms);
     if (t->sampled)
         return dop_bench_sampled(s, t, ids, limit_ms, diag, out_ms);
-    return t->batch > 1 ? measure_batch(p, t, ids, limit_ms, diag, out_ms) : measure(s, t, ids, limit_ms, diag, out_ms);
+    return t->batch > 1 ? measure_batch(p, t, ids, limit_ms, diag, out_ms)
+                        : measure_sequence(s, t, ids, limit_ms, diag, out_ms);
 }
 
 static void
@@ -273,7 +275,7 @@ open_plan(const dop_bench *b, const dop_bench_options *o, bool is_first, dop_ben
 
 /* Computes the rates and their spread. Requires the results of plan 0. */
 static dop_status
-sum_up(dop_bench *b, size_t plan, size_t test, dop_diag *diag)
+compute_rates(dop_bench *b, size_t plan, size_t test, dop_diag *diag)
 {
     dop_bench_row *r = &b->rows[plan * b->n_tests + test];
     const dop_bench_row *first = &b->rows[test];
@@ -284,7 +286,7 @@ sum_up(dop_bench *b, size_t plan, size_t test, dop_diag *diag)
         return DOP_NO_MEMORY(diag);
     dop_stats s;
     for (uint32_t i = 0; i < b->rounds; i++)
-        rates[i] = tokens_of(t) * 1e3 / r->ms[i];
+        rates[i] = count_test_tokens(t) * 1e3 / r->ms[i];
     dop_status st = dop_stats_of(rates, b->rounds, diag, &s);
     free(rates);
     if (st != DOP_OK)
@@ -309,7 +311,8 @@ static void
 print_round(const dop_bench_plan *p, const dop_bench_test *t, uint32_t round, uint32_t rounds, double ms)
 {
     const dop_speculation_counts *c = &p->replay.counts;
-    fprintf(stderr, "%s: %s, round %u of %u: %.2f tok/s", p->path, t->name, round + 1, rounds, tokens_of(t) * 1e3 / ms);
+    fprintf(stderr, "%s: %s, round %u of %u: %.2f tok/s", p->path, t->name, round + 1, rounds,
+            count_test_tokens(t) * 1e3 / ms);
     if (t->drafts)
         fprintf(stderr, ", %llu of %llu drafts accepted in %llu rounds, %llu of which ended in doubt",
                 (unsigned long long)c->accepted, (unsigned long long)c->drafted, (unsigned long long)c->steps,
@@ -345,7 +348,7 @@ run_test(dop_bench *b, size_t test, const uint32_t *ids, bool progress, dop_diag
                 print_round(&b->plans[p], t, round, b->rounds, row->ms[round]);
         }
     for (size_t p = 0; p < b->n_plans && st == DOP_OK; p++)
-        st = sum_up(b, p, test, diag);
+        st = compute_rates(b, p, test, diag);
     return st;
 }
 
@@ -370,7 +373,7 @@ run_tests(dop_bench *b, bool progress, dop_diag *diag)
     for (size_t i = 0; i < b->n_tests; i++) {
         for (size_t p = 0; p < b->n_plans; p++)
             if (i == 0 || b->tests[i].depth != b->tests[i - 1].depth)
-                DOP_TRY(fill(b->plans[p].sequence, ids, b->tests[i].depth, diag));
+                DOP_TRY(fill_bench_cache(b->plans[p].sequence, ids, b->tests[i].depth, diag));
         DOP_TRY(run_test(b, i, ids, progress, diag));
     }
 error:

@@ -15,7 +15,7 @@ static const dop_sampling usual = {
 /* Solves c + c^2 + ... + c^n = n * share for c. Each of n drafts is right with probability c if all before it are;
  * `share` is the accepted fraction. */
 static double
-chance_of(double share, uint32_t n)
+solve_draft_chance(double share, uint32_t n)
 {
     double low = 0, high = 1;
     for (int i = 0; i < 40; i++) {
@@ -35,7 +35,7 @@ dop_bench_propose(const dop_bench_replay *replay, dop_bench_chance *chance, size
     dop_bench_chance *c = chance;
     const double left = (double)(r->n > at ? r->n - at : 0), n = left < most ? left : most;
     const double share = r->percent * 0.01, missing = share * (double)c->drafted - (double)c->right;
-    const double each = n > 0 ? chance_of(fmin(fmax(share + missing / (4 * n), 0), 1), (uint32_t)n) : 0;
+    const double each = n > 0 ? solve_draft_chance(fmin(fmax(share + missing / (4 * n), 0), 1), (uint32_t)n) : 0;
     bool all = r->percent > 0;
     uint32_t k = 0;
     for (; k < (uint32_t)n; k++) {
@@ -51,8 +51,8 @@ dop_bench_propose(const dop_bench_replay *replay, dop_bench_chance *chance, size
 
 /* Replays drafts (dop_draft_fn). */
 static dop_status
-replay(void *user, const uint32_t *tokens, size_t n_tokens, uint32_t most, dop_diag *diag, uint32_t *out_ids,
-       uint32_t *out_n)
+replay_drafts(void *user, const uint32_t *tokens, size_t n_tokens, uint32_t most, dop_diag *diag, uint32_t *out_ids,
+              uint32_t *out_n)
 {
     dop_bench_replay *r = user;
     (void)tokens;
@@ -80,7 +80,7 @@ dop_bench_generate(dop_sequence *sequence, const dop_bench_test *test, const uin
 }
 
 static dop_status
-remember(dop_bench_replay *r, const dop_sequence *s, dop_diag *diag)
+keep_replay_text(dop_bench_replay *r, const dop_sequence *s, dop_diag *diag)
 {
     size_t n;
     const uint32_t *ids = dop_sequence_tokens(s, &n);
@@ -100,7 +100,7 @@ dop_bench_drafts(dop_sequence *sequence, const dop_bench_test *test, const uint3
     dop_sequence *s = sequence;
     dop_bench_replay *r = replayed;
     /* A plan's own draft layer runs too, for realistic round times. */
-    dop_speculation how = {.fn = replay, .user = r, .own = dop_model_drafts(s->model)};
+    dop_speculation how = {.fn = replay_drafts, .user = r, .own = dop_model_drafts(s->model)};
     bool plain = limit_ms > 0; /* the warm-up run produces the first text */
     r->percent = test->drafts - 1;
     r->chance = (dop_bench_chance){.x = 1};
@@ -110,7 +110,7 @@ dop_bench_drafts(dop_sequence *sequence, const dop_bench_test *test, const uint3
     if (st == DOP_OK)
         st = dop_bench_generate(s, test, ids, 0, diag, out_ms);
     if (st == DOP_OK)
-        st = remember(r, s, diag);
+        st = keep_replay_text(r, s, diag);
     r->counts = dop_sequence_speculation_counts(s);
     (void)dop_sequence_set_speculation(s, NULL, NULL);
     if (st == DOP_OK && plain) /* repeat with drafts: the draft policy learns from this test */

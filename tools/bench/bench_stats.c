@@ -5,7 +5,7 @@
 #include <string.h>
 
 static int
-compare_doubles(const void *a, const void *b)
+compare_stat_values(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -21,7 +21,7 @@ dop_stats_of(const double *values, size_t n, dop_diag *diag, dop_stats *out_stat
         return DOP_NO_MEMORY(diag);
     if (n > 0) {
         memcpy(sorted, values, n * sizeof *sorted);
-        qsort(sorted, n, sizeof *sorted, compare_doubles);
+        qsort(sorted, n, sizeof *sorted, compare_stat_values);
         for (size_t i = 0; i < n; i++)
             s->mean += sorted[i] / (double)n;
         for (size_t i = 0; i < n; i++)

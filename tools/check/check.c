@@ -215,7 +215,7 @@ print_kernel(const checker *k, uint32_t kernel, dop_diag *diag)
 
 /* Prints the summary line. */
 static dop_status
-print_summary(const checker *k, uint32_t n, uint32_t misses, uint64_t values, dop_diag *diag)
+print_check_summary(const checker *k, uint32_t n, uint32_t misses, uint64_t values, dop_diag *diag)
 {
     dop_buf line = {0};
     dop_buf_printf(&line, "%u of %u kernels agree with the reference on %s: %llu values compared\n", n - misses, n,
@@ -262,7 +262,7 @@ check_all(checker *k, dop_diag *diag)
         values += stages.values;
     }
     if (st == DOP_OK)
-        st = print_summary(k, n, misses, values, diag);
+        st = print_check_summary(k, n, misses, values, diag);
     return st == DOP_OK && misses > 0 ? fail_misses(k, &stages, n, misses, diag) : st;
 }
 

@@ -52,7 +52,7 @@ feeds_argmax(const dop_check_run *run, dop_node_id node)
 
 /* Returns the number of values in all copies. */
 static uint64_t
-n_values(const dop_check_buffer *b)
+count_buffer_values(const dop_check_buffer *b)
 {
     return (uint64_t)b->copies * b->rows * b->cols;
 }
@@ -61,7 +61,7 @@ static void
 fill_buffer(dop_check_run *run, dop_check_buffer *b)
 {
     const dop_graph *g = run->g;
-    uint64_t n = n_values(b), one = n / b->copies;
+    uint64_t n = count_buffer_values(b), one = n / b->copies;
     dop_check_fill fill = {g, b->node, b->rows, run->c->pos,
                            feeds_argmax(run, b->node) || run->r->tpl == DOP_TPL_positions};
     if (b->copies > 1) {
@@ -94,33 +94,33 @@ fill_buffer(dop_check_run *run, dop_check_buffer *b)
 
 /* Returns the number of values encoded together: a row of a cache in blocks, otherwise all values. */
 static uint64_t
-n_together(const dop_check_buffer *b)
+count_encoded_together(const dop_check_buffer *b)
 {
-    return dop_cache_blocks(b->type) ? b->cols : n_values(b);
+    return dop_cache_blocks(b->type) ? b->cols : count_buffer_values(b);
 }
 
 static bool
 raw_bytes(const dop_check_run *run, const dop_check_buffer *b, uint64_t *out)
 {
     if (!dop_cache_blocks(b->type))
-        return dop_type_row_bytes(b->type, n_values(b), out);
+        return dop_type_row_bytes(b->type, count_buffer_values(b), out);
     *out = (uint64_t)b->rows * dop_cache_row_bytes(b->type, b->cols);
     return dop_shape_blocks(&dop_node_at(run->g, b->node)->shape, b->type);
 }
 
 static void
-encode(const dop_check_run *run, const dop_check_buffer *b, float *values, char *raw)
+encode_check_buffer(const dop_check_run *run, const dop_check_buffer *b, float *values, char *raw)
 {
-    uint64_t n = n_values(b), one = n_together(b), bytes = 0;
+    uint64_t n = count_buffer_values(b), one = count_encoded_together(b), bytes = 0;
     (void)raw_bytes(run, b, &bytes);
     for (uint64_t i = 0; i < n; i += one)
         dop_check_encode(b->type, values + i, one, raw + bytes / (n / one) * (i / one));
 }
 
 static void
-decode(const dop_check_run *run, const dop_check_buffer *b, const char *raw, float *out)
+decode_check_buffer(const dop_check_run *run, const dop_check_buffer *b, const char *raw, float *out)
 {
-    uint64_t n = n_values(b), one = n_together(b), bytes = 0;
+    uint64_t n = count_buffer_values(b), one = count_encoded_together(b), bytes = 0;
     (void)raw_bytes(run, b, &bytes);
     for (uint64_t i = 0; i < n; i += one)
         dop_check_decode(b->type, raw + bytes / (n / one) * (i / one), one, out + i);
@@ -130,7 +130,7 @@ static dop_status
 send_buffer(dop_check_run *run, dop_check_buffer *b)
 {
     const dop_graph *g = run->g;
-    uint64_t n = n_values(b), bytes = 0;
+    uint64_t n = count_buffer_values(b), bytes = 0;
     bool poison = dop_node_at(g, b->node)->op == DOP_OP_attn_split && !is_out(run, b->node);
     (void)raw_bytes(run, b, &bytes);
     float *values = malloc((size_t)n * sizeof *values);
@@ -140,11 +140,11 @@ send_buffer(dop_check_run *run, dop_check_buffer *b)
         st = DOP_NO_MEMORY(run->diag);
         goto error;
     }
-    encode(run, b, b->sent, raw);
+    encode_check_buffer(run, b, b->sent, raw);
     if (poison) {
         memcpy(values, b->sent, (size_t)n * sizeof *values);
         dop_check_poison_splits(&(dop_check_fill){g, b->node, b->rows, run->c->pos, false}, values);
-        encode(run, b, values, raw);
+        encode_check_buffer(run, b, values, raw);
     }
     st = dop_check_write(run->c->device, b->arg->slot, b->arg->offset, raw, bytes, run->diag);
 error:
@@ -156,7 +156,7 @@ error:
 static dop_status
 receive_buffer(dop_check_run *run, dop_check_buffer *b)
 {
-    uint64_t n = n_values(b), bytes = 0;
+    uint64_t n = count_buffer_values(b), bytes = 0;
     (void)raw_bytes(run, b, &bytes);
     void *raw = malloc((size_t)bytes);
     b->got = malloc((size_t)n * sizeof *b->got);
@@ -164,7 +164,7 @@ receive_buffer(dop_check_run *run, dop_check_buffer *b)
     if (!(raw && b->got))
         DOP_TRY(DOP_NO_MEMORY(run->diag));
     DOP_TRY(dop_check_read(run->c->device, b->arg->slot, b->arg->offset, raw, bytes, run->diag));
-    decode(run, b, raw, b->got);
+    decode_check_buffer(run, b, raw, b->got);
 error:
     free(raw);
     return st;
@@ -207,7 +207,7 @@ dop_check_send(dop_check_run *run)
         if (!known || !raw_bytes(run, b, &bytes) || bytes > a->size)
             return DOP_FAIL_IN(run->diag, DOP_E_INPUT, run->plan->path,
                                "the plan is damaged: argument %%%s has no room", name);
-        b->sent = malloc((size_t)n_values(b) * sizeof *b->sent);
+        b->sent = malloc((size_t)count_buffer_values(b) * sizeof *b->sent);
         if (!b->sent)
             return DOP_NO_MEMORY(run->diag);
         fill_buffer(run, b);

@@ -52,8 +52,8 @@ dop_check_fill_blocks(const dop_check_run *run, dop_node_id id, float *out)
 
 /* Multiplies by one expert's matrix: gathers its rows, multiplies them, and scatters the results. */
 static dop_status
-multiply(dop_check_run *run, const dop_plan_tensor *w, uint32_t expert, const uint32_t *pairs, uint32_t n,
-         const float *activations, uint32_t share, const bool *want, float *scratch, float *out)
+multiply_expert_rows(dop_check_run *run, const dop_plan_tensor *w, uint32_t expert, const uint32_t *pairs, uint32_t n,
+                     const float *activations, uint32_t share, const bool *want, float *scratch, float *out)
 {
     float *x = scratch, *y = scratch + (uint64_t)n * w->cols;
     for (uint32_t i = 0; i < n; i++)
@@ -86,7 +86,7 @@ dop_check_experts(dop_check_run *run, dop_node_id id, const dop_plan_tensor *w, 
             if ((ids ? ids->u[i] : i % slots) == e)
                 mine[found++] = i;
         if (found)
-            st = multiply(run, w, e, mine, found, activations, share, want, scratch, out);
+            st = multiply_expert_rows(run, w, e, mine, found, activations, share, want, scratch, out);
     }
     free(mine);
     free(scratch);

@@ -19,7 +19,7 @@ is_product(const dop_graph *g, dop_node_id id)
 /* Returns the plan's matrix that the node multiplies by or gathers rows of, or 0. The interpreter handles several
  * matrices (experts, heads) itself, as it decodes only those that it reads, but it does not round activations. */
 static dop_node_id
-matrix_of(const dop_check_run *run, dop_node_id id)
+find_matrix_node(const dop_check_run *run, dop_node_id id)
 {
     const dop_graph *g = run->g;
     bool product = is_product(g, id);
@@ -34,7 +34,7 @@ matrix_of(const dop_check_run *run, dop_node_id id)
 /* Returns the number of columns per compared block, so that heads and rotary pairs stay whole. Returns 0 if an
  * output needs whole rows, or columns of the product with other indices. */
 static uint32_t
-column_block(const dop_check_run *run)
+find_column_block(const dop_check_run *run)
 {
     const dop_graph *g = run->g;
     const dop_region *r = run->r;
@@ -66,7 +66,7 @@ column_block(const dop_check_run *run)
 static void
 choose_columns(const dop_check_run *run, const dop_plan_tensor *w, uint32_t n, bool *want)
 {
-    uint32_t block = column_block(run);
+    uint32_t block = find_column_block(run);
     double affordable = DOP_CHECK_PRODUCTS / ((double)run->n_samples * w->cols);
     /* A per-head product after the others reads values that depend on all columns. */
     memset(want, block == 0 || affordable >= n || run->r->info->tail.id, n);
@@ -185,7 +185,7 @@ set_matrix_node(dop_check_run *run, dop_node_id id)
     const dop_graph *g = run->g;
     const dop_node *n = dop_node_at(g, id);
     bool product = is_product(g, id);
-    const dop_plan_tensor *w = dop_check_find_weight(run->plan, dop_node_s(g, matrix_of(run, id), DOP_A_name));
+    const dop_plan_tensor *w = dop_check_find_weight(run->plan, dop_node_s(g, find_matrix_node(run, id), DOP_A_name));
     const dop_tensor *x;
     dop_status st = dop_interp_eval(run->it, n->src[!product], run->diag, &x);
     if (st != DOP_OK)
@@ -252,5 +252,5 @@ dop_check_reference_open(dop_check_run *run)
 dop_status
 dop_check_reference_node(dop_check_run *run, dop_node_id id)
 {
-    return matrix_of(run, id) ? set_matrix_node(run, id) : DOP_OK;
+    return find_matrix_node(run, id) ? set_matrix_node(run, id) : DOP_OK;
 }

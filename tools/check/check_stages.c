@@ -60,7 +60,7 @@ find_arg(const stages *x, const dop_plan_dispatch *d, const char *name, uint32_t
 }
 
 static dop_status
-damaged(const stages *x, const dop_plan_dispatch *d)
+fail_damaged_stage(const stages *x, const dop_plan_dispatch *d)
 {
     return DOP_FAIL_IN(x->diag, DOP_E_INPUT, x->plan->path, "the plan is damaged: stage %s does not fit its graph",
                        dop_plan_string(x->plan, d->label));
@@ -81,7 +81,7 @@ error:
 
 /* Copies the stage's mailbox inputs to the buffers that the other schedule's dispatch reads. */
 static dop_status
-give(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other)
+copy_stage_inputs(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other)
 {
     dop_status st = DOP_OK;
     for (uint32_t i = 0; i < stage->n_args && st == DOP_OK; i++) {
@@ -94,13 +94,13 @@ give(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other)
         while (id < x->g->n_nodes && strcmp(dop_node_at(x->g, id)->name, name) != 0)
             id++;
         if (id == x->g->n_nodes)
-            return damaged(x, stage);
+            return fail_damaged_stage(x, stage);
         if (!to || dop_region_has(&x->g->regions[stage->region], id))
             continue;
         uint32_t n = dop_node_cols(x->g, id);
         uint64_t bytes = (uint64_t)n * sizeof(float);
         if (x->copy_size + bytes > from->size || bytes > to->size)
-            return damaged(x, stage);
+            return fail_damaged_stage(x, stage);
         float *row = malloc(2 * (size_t)bytes);
         st = row ? read_values(x, from, x->copy, DOP_TYPE_f32, n, row) : DOP_NO_MEMORY(x->diag);
         if (st == DOP_OK) { /* expert ids in mailboxes are floats, too */
@@ -115,7 +115,8 @@ give(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other)
 
 /* Reads a value of the region as the stage left it. Its n is 0 if the value has no mailbox. */
 static dop_status
-take(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other, dop_node_id id, made *out_made)
+read_stage_value(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other, dop_node_id id,
+                 made *out_made)
 {
     made *m = out_made;
     const dop_node *n = dop_node_at(x->g, id);
@@ -137,7 +138,7 @@ take(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other, 
                           : (x->parity + 1) % x->plan->model->state_copies * replaced;
     if (row == 0 || m->offset + row > m->arg->size || (mailbox && x->copy_size + row > mailbox->size) ||
         (logits && cols != x->plan->model->vocab))
-        return damaged(x, stage);
+        return fail_damaged_stage(x, stage);
     m->n = cols;
     m->value = malloc(cols * sizeof *m->value);
     if (!m->value)
@@ -152,7 +153,7 @@ take(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other, 
 
 /* Restores a cache row as the stage left it, because later stages read it. */
 static dop_status
-put_back(stages *x, const made *m)
+restore_cache_row(stages *x, const made *m)
 {
     uint64_t bytes = dop_cache_row_bytes(m->type, m->n);
     void *raw = malloc((size_t)bytes);
@@ -170,7 +171,7 @@ put_back(stages *x, const made *m)
  * and gate times up another 2 times. The rest allows for blocks with outliers. A stage may also round to f16 where the
  * dispatch does not (long rows in shared memory). */
 static double
-bound_of(const stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other)
+get_stage_bound(const stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other)
 {
     static const double unrounded = 0.1;
     bool rounds = x->plan->kernels[other->kernel].rounding == DOP_ROUNDING_i8;
@@ -182,7 +183,8 @@ bound_of(const stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatc
 /* Compares a stage's value with the dispatch's. The error is in standard deviations of the value, beyond one
  * rounding step for f16 and blocks. */
 static dop_status
-compare(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other, const char *name, const made *m)
+compare_stage_value(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other, const char *name,
+                    const made *m)
 {
     float *want = malloc((m->n + 1) * sizeof *want);
     if (!want)
@@ -199,7 +201,7 @@ compare(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *othe
         most = !(d <= most) ? d : most; /* keeps NaN */
     }
     double mean = sum / m->n, deviation = sqrt(squares / m->n - mean * mean);
-    double share = most / (deviation > 0 ? deviation : 1) / bound_of(x, stage, other);
+    double share = most / (deviation > 0 ? deviation : 1) / get_stage_bound(x, stage, other);
     if (!(share <= x->worst)) {
         x->worst = share;
         snprintf(x->where, sizeof x->where, "%s %%%s at position %u", dop_plan_string(x->plan, stage->label), name,
@@ -217,22 +219,22 @@ check_stage(stages *x, const dop_plan_dispatch *stage)
     for (uint32_t i = 0; i + 1 < x->barriers->n_dispatches && other->region != stage->region; i++)
         other++;
     if (other->region != stage->region)
-        return damaged(x, stage);
+        return fail_damaged_stage(x, stage);
     const dop_region *r = &x->g->regions[stage->region];
     made *outs = calloc(r->n_outs + 1, sizeof *outs);
     dop_status st = outs ? DOP_OK : DOP_NO_MEMORY(x->diag);
     for (uint32_t i = 0; i < r->n_outs && st == DOP_OK; i++)
-        st = take(x, stage, other, r->outs[i], &outs[i]);
+        st = read_stage_value(x, stage, other, r->outs[i], &outs[i]);
     if (st == DOP_OK)
-        st = give(x, stage, other);
+        st = copy_stage_inputs(x, stage, other);
     if (st == DOP_OK)
         st = dop_check_dispatch(x->device, other, x->diag);
     for (uint32_t i = 0; i < r->n_outs && st == DOP_OK; i++) {
         const dop_node *n = dop_node_at(x->g, r->outs[i]);
         if (outs[i].n > 0)
-            st = compare(x, stage, other, n->name, &outs[i]);
+            st = compare_stage_value(x, stage, other, n->name, &outs[i]);
         if (outs[i].n > 0 && dop_node_is(x->g, r->outs[i], DOP_EFFECT) && st == DOP_OK)
-            st = put_back(x, &outs[i]);
+            st = restore_cache_row(x, &outs[i]);
     }
     for (uint32_t i = 0; i < r->n_outs && outs; i++)
         free(outs[i].value);
@@ -241,7 +243,7 @@ check_stage(stages *x, const dop_plan_dispatch *stage)
 }
 
 static void
-found(stages *x, const char *what)
+note_stage_failure(stages *x, const char *what)
 {
     x->worst = (double)INFINITY;
     snprintf(x->where, sizeof x->where, "%s at position %u", what, x->pos);
@@ -261,7 +263,7 @@ check_cleared(stages *x)
     for (uint64_t i = 0; i < x->copy_size / 4 && st == DOP_OK; i++)
         left = left || words[i] != UINT32_MAX;
     if (left)
-        found(x, "values are left for the next step");
+        note_stage_failure(x, "values are left for the next step");
     free(words);
     return st;
 }
@@ -274,7 +276,7 @@ check_pick(stages *x, uint32_t pick)
         if (x->logits[i] > x->logits[best])
             best = i;
     if (pick != best)
-        found(x, "a token is picked that has not the largest logit");
+        note_stage_failure(x, "a token is picked that has not the largest logit");
 }
 
 static dop_status
@@ -311,7 +313,7 @@ check_step(stages *x, uint32_t token)
  * mid-cache, where attention has several splits. Steps 3 to 5 are at the start, where attention must ignore the former;
  * later steps return to the first positions. */
 static uint32_t
-position(const stages *x, uint32_t step)
+choose_step_position(const stages *x, uint32_t step)
 {
     uint32_t far = 0, ctx = x->plan->model->ctx;
     for (uint32_t i = 0; i < x->persistent->n_stages; i++) {
@@ -381,10 +383,10 @@ dop_check_stages(dop_check_device *device, const dop_graph *graphs, const dop_ch
         x.slot++;
     bool fits = x.slot < p->n_slots && x.copy_size > 0 && x.copy_size <= p->slots[x.slot].size / 2;
     dop_status st = DOP_OK;
-    DOP_TRY(!x.logits ? DOP_NO_MEMORY(diag) : fits ? dop_model_need(s, barriers, diag) : damaged(&x, d));
+    DOP_TRY(!x.logits ? DOP_NO_MEMORY(diag) : fits ? dop_model_need(s, barriers, diag) : fail_damaged_stage(&x, d));
     DOP_TRY(clear_replaced(&x));
     for (uint32_t i = 0; i < STEPS; i++) {
-        x.pos = position(&x, i);
+        x.pos = choose_step_position(&x, i);
         DOP_TRY(check_step(&x, (uint32_t)(i * 2654435761ull % p->model->vocab)));
     }
     DOP_TRY(print_line(&x));

@@ -88,7 +88,7 @@ add_row(distance *d, const float *a, const float *b, uint32_t vocab, uint32_t ne
 
 /* Stores a row of logits of the first plan, or compares the second plan's row with it. */
 static void
-take_row(comparison *c, size_t i, const float *row)
+take_logit_row(comparison *c, size_t i, const float *row)
 {
     float *kept = c->kept + i * c->vocab;
     if (!c->second)
@@ -103,7 +103,7 @@ take_rows(void *user, size_t first, size_t n_rows, const float *rows, dop_diag *
     comparison *c = user;
     (void)diag;
     for (size_t i = 0; i < n_rows; i++)
-        take_row(c, first + i, rows + i * c->vocab);
+        take_logit_row(c, first + i, rows + i * c->vocab);
     return DOP_OK;
 }
 
@@ -114,7 +114,7 @@ follow_text(void *user, const float *logits, uint32_t vocab, const uint32_t *tok
 {
     comparison *c = user;
     (void)tokens, (void)n_tokens, (void)diag, (void)vocab;
-    take_row(c, c->at++, logits);
+    take_logit_row(c, c->at++, logits);
     *out_id = c->at < c->n_ids ? c->ids[c->at] : c->ids[0];
     return DOP_OK;
 }
@@ -207,7 +207,7 @@ compare_all(const dop_cli *cli, comparison *c, const dop_ids *text, dop_diag *di
 }
 
 static double
-per(double sum, uint64_t n)
+divide_or_zero(double sum, uint64_t n)
 {
     return n ? sum / (double)n : 0;
 }
@@ -224,8 +224,9 @@ distance_text(const char *name, const distance *d, dop_buf *out)
     dop_buf_printf(out,
                    "%-11s logits at most %.6g apart, %.6g on average; KL divergence %.6g nats, at most %.6g; same "
                    "largest logit at %.2f%% of %llu positions\n",
-                   name, d->largest, per(d->sum, d->n), per(d->divergence, d->rows), d->most_divergent,
-                   per(100.0 * (double)d->same_largest, d->rows), (unsigned long long)d->rows);
+                   name, d->largest, divide_or_zero(d->sum, d->n), divide_or_zero(d->divergence, d->rows),
+                   d->most_divergent, divide_or_zero(100.0 * (double)d->same_largest, d->rows),
+                   (unsigned long long)d->rows);
 }
 
 static void
@@ -238,8 +239,9 @@ write_text(const comparison *c, dop_buf *out)
     distance_text("scored", &c->score, out);
     distance_text("decoded", &c->decode, out);
     if (c->score.predicted)
-        dop_buf_printf(out, "%-11s %.6g and %.6g\n", "perplexity", exp(per(c->score.nll[0], c->score.predicted)),
-                       exp(per(c->score.nll[1], c->score.predicted)));
+        dop_buf_printf(out, "%-11s %.6g and %.6g\n", "perplexity",
+                       exp(divide_or_zero(c->score.nll[0], c->score.predicted)),
+                       exp(divide_or_zero(c->score.nll[1], c->score.predicted)));
     if (c->same_greedy == c->n_greedy)
         dop_buf_printf(out, "%-11s all %u ids are the same\n", "greedy", c->n_greedy);
     else
@@ -254,9 +256,10 @@ write_text(const comparison *c, dop_buf *out)
 static json_t *
 distance_json(const distance *d)
 {
-    return json_pack("{s:f, s:f, s:f, s:f, s:I, s:I}", "maxDifference", d->largest, "meanDifference", per(d->sum, d->n),
-                     "klDivergence", per(d->divergence, d->rows), "maxKlDivergence", d->most_divergent, "sameLargest",
-                     (json_int_t)d->same_largest, "positions", (json_int_t)d->rows);
+    return json_pack("{s:f, s:f, s:f, s:f, s:I, s:I}", "maxDifference", d->largest, "meanDifference",
+                     divide_or_zero(d->sum, d->n), "klDivergence", divide_or_zero(d->divergence, d->rows),
+                     "maxKlDivergence", d->most_divergent, "sameLargest", (json_int_t)d->same_largest, "positions",
+                     (json_int_t)d->rows);
 }
 
 static void
@@ -267,11 +270,11 @@ write_json(const comparison *c, dop_buf *out)
         const side *s = &c->sides[i];
         char digest[17];
         snprintf(digest, sizeof digest, "%016llx", (unsigned long long)s->facts.digest);
-        json_array_append_new(plans, json_pack("{s:s, s:s, s:s, s:f, s:f, s:f}", "plan", s->name, "digest", digest,
-                                               "weights", s->facts.quant, "perplexity",
-                                               exp(per(c->score.nll[i], c->score.predicted)), "promptTokensPerSec",
-                                               per_second(c->n_prompt, s->prompt_ms), "decodeTokensPerSec",
-                                               per_second(c->n_greedy ? c->n_greedy - 1 : 0, s->decode_ms)));
+        json_array_append_new(
+            plans, json_pack("{s:s, s:s, s:s, s:f, s:f, s:f}", "plan", s->name, "digest", digest, "weights",
+                             s->facts.quant, "perplexity", exp(divide_or_zero(c->score.nll[i], c->score.predicted)),
+                             "promptTokensPerSec", per_second(c->n_prompt, s->prompt_ms), "decodeTokensPerSec",
+                             per_second(c->n_greedy ? c->n_greedy - 1 : 0, s->decode_ms)));
     }
     json_t *root = json_pack(
         "{s:o, s:I, s:I, s:o, s:o, s:{s:I, s:I}, s:s}", "plans", plans, "tokens", (json_int_t)c->n_tokens, "window",
@@ -309,7 +312,7 @@ open_sides(const dop_cli *cli, comparison *c, dop_diag *diag)
 
 /* Chooses the window length, the prompt length, and the number of tokens to generate after it. */
 static dop_status
-settle(const dop_cli *cli, comparison *c, const dop_ids *text, dop_diag *diag)
+choose_compare_lengths(const dop_cli *cli, comparison *c, const dop_ids *text, dop_diag *diag)
 {
     const uint32_t a = c->sides[0].facts.ctx, b = c->sides[1].facts.ctx, ctx = a < b ? a : b;
     const uint64_t most = MOST_KEPT / (c->vocab * sizeof *c->kept), usual = WINDOW < most ? WINDOW : most;
@@ -348,7 +351,7 @@ dop_mode_compare(dop_cli *cli, dop_diag *diag)
     if ((cli->prompt || cli->file))
         DOP_TRY(dop_cli_text(cli, c.sides[0].model, cli->prompt ? "-p" : "-f", diag, &tokenizer));
     DOP_TRY(dop_cli_prompt(cli, tokenizer, diag, &ids, &text));
-    DOP_TRY(settle(cli, &c, &ids, diag));
+    DOP_TRY(choose_compare_lengths(cli, &c, &ids, diag));
     c.n_tokens = ids.count;
     DOP_TRY(compare_all(cli, &c, &ids, diag));
     if (cli->json)

@@ -91,7 +91,7 @@ log_line(void *user, const char *text)
 /* Runs ranks other than 0 until rank 0 ends. They ignore signals sent to all ranks, because rank 0 decides when to
  * stop: a server finishes its requests first. */
 static dop_status
-help(dop_cli *cli, dop_diag *diag)
+run_helper_rank(dop_cli *cli, dop_diag *diag)
 {
     dop_open_options options;
     dop_wire wire = *cli->wire;
@@ -138,7 +138,7 @@ dop_cli_mpi_start(dop_cli *cli, dop_mode_fn *mode, dop_diag *diag, bool *out_don
                         wire->n, n);
     cli->wire = wire;
     if ((st = choose_device(cli, wire->local, diag)) == DOP_OK && *out_done)
-        st = help(cli, diag);
+        st = run_helper_rank(cli, diag);
     return st;
 }
 

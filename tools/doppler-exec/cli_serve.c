@@ -67,7 +67,7 @@ systemd_of(const dop_cli *cli)
 
 /* Opens a model (dop_models_how.open). */
 static dop_status
-open_model(void *user, size_t number, dop_diag *diag, void **out_model, dop_api **out_api)
+open_served_model(void *user, size_t number, dop_diag *diag, void **out_model, dop_api **out_api)
 {
     served *s = user;
     dop_hosted *hosted = NULL;
@@ -107,7 +107,7 @@ close_model(void *user, void *model)
 static dop_status
 open_models(dop_cli *cli, served *s, dop_diag *diag)
 {
-    dop_models_how how = {.open = open_model,
+    dop_models_how how = {.open = open_served_model,
                           .close = close_model,
                           .user = s,
                           .max_bytes = (uint64_t)cli->models_memory << 20,
@@ -135,7 +135,7 @@ error:
 
 /* Returns the maximum size of a request body in bytes: base64 photos fit if the model accepts images. */
 static size_t
-most_of_body(const dop_cli *cli, const served *s)
+get_max_body_bytes(const dop_cli *cli, const served *s)
 {
     enum { TEXTS = 4096, PICTURES = 32768 }; /* in KiB */
     const bool sees = s->hosted && dop_host_api(s->hosted)->eyes;
@@ -143,7 +143,7 @@ most_of_body(const dop_cli *cli, const served *s)
 }
 
 static dop_status
-open_all(dop_cli *cli, served *s, dop_diag *diag)
+open_server(dop_cli *cli, served *s, dop_diag *diag)
 {
     const char *path = NULL;
     dop_status st = check_addresses(cli, diag);
@@ -181,7 +181,7 @@ open_all(dop_cli *cli, served *s, dop_diag *diag)
                : strcmp(cli->log, "json") == 0 ? DOP_HTTP_LOG_JSON
                                                : DOP_HTTP_LOG_TEXT,
         .comment_s = cli->serve_comment,
-        .max_body = most_of_body(cli, s),
+        .max_body = get_max_body_bytes(cli, s),
         .max_connections = cli->serve_connections,
         .receive_s = cli->serve_receive,
         .idle_s = 75,
@@ -206,7 +206,7 @@ close_all(served *s)
 
 /* Reloads the key file after SIGHUP. After a failure the keys stay unchanged. */
 static void
-read_keys_again(const dop_cli *cli, served *s)
+reload_keys(const dop_cli *cli, served *s)
 {
     dop_diag diag = {0};
     dop_http_keys keys = {0};
@@ -219,7 +219,7 @@ read_keys_again(const dop_cli *cli, served *s)
 
 /* Reports a state to systemd, if systemd expects it. */
 static void
-tell(const dop_cli *cli, const char *state)
+notify_systemd(const dop_cli *cli, const char *state)
 {
     const dop_systemd systemd = systemd_of(cli);
     dop_systemd_notify(&systemd, state);
@@ -230,7 +230,7 @@ tell_reload(const dop_cli *cli)
 {
     char state[80];
     snprintf(state, sizeof state, "RELOADING=1\nMONOTONIC_USEC=%llu", (unsigned long long)(dop_now_ms() * 1e3));
-    tell(cli, state);
+    notify_systemd(cli, state);
 }
 
 /* True if the device of the only model has failed, which this process cannot recover from. */
@@ -265,15 +265,15 @@ wait_for_end(const dop_cli *cli, served *s, const sigset_t *signals)
             return true;
         tell_reload(cli);
         if (cli->api_key_file)
-            read_keys_again(cli, s);
-        tell(cli, "READY=1");
+            reload_keys(cli, s);
+        notify_systemd(cli, "READY=1");
     }
     return false;
 }
 
 /* Restores the default signal actions: the next signal ends the process immediately. */
 static void
-let_signals_end(const sigset_t *signals)
+restore_signal_actions(const sigset_t *signals)
 {
     signal(SIGTERM, SIG_DFL);
     signal(SIGINT, SIG_DFL);
@@ -311,18 +311,18 @@ wind_down(served *s, const sigset_t *signals, double grace_s)
             nanosleep(&pause, NULL);
         } else if (sigtimedwait(signals, NULL, &pause) > 0) {
             again = true;
-            let_signals_end(signals);
+            restore_signal_actions(signals);
             stop_engines(s, 0);
             last = dop_now_ms() + MOST_MS_MORE;
         }
     }
     if (!again)
-        let_signals_end(signals);
+        restore_signal_actions(signals);
 }
 
 /* Writes the start-up line: the models and the server's URL. */
 static void
-describe(const served *s, dop_buf *out)
+describe_server(const served *s, dop_buf *out)
 {
     if (!s->hosted) {
         dop_buf_printf(out, "serving the models of %s on %s (loaded when they are asked for)", s->cli->models,
@@ -360,10 +360,10 @@ dop_mode_serve(dop_cli *cli, dop_diag *diag)
         sigaddset(&hup, SIGHUP);
         pthread_sigmask(SIG_BLOCK, &hup, NULL);
     }
-    dop_status st = open_all(cli, &s, diag);
+    dop_status st = open_server(cli, &s, diag);
     if (st == DOP_OK) {
         dop_buf line = {0}, object = {0};
-        describe(&s, &line);
+        describe_server(&s, &line);
         if (dop_says_json())
             dop_say_object("info", dop_buf_text(&line), dop_http_url(s.http), &object);
         else
@@ -372,10 +372,10 @@ dop_mode_serve(dop_cli *cli, dop_diag *diag)
         dop_buf_finish(&line);
         dop_buf_finish(&object);
         if (st == DOP_OK)
-            tell(cli, "READY=1\nSTATUS=Serving");
+            notify_systemd(cli, "READY=1\nSTATUS=Serving");
     }
     if (st == DOP_OK && wait_for_end(cli, &s, &signals)) {
-        tell(cli, "STOPPING=1\nSTATUS=Finishing answers");
+        notify_systemd(cli, "STOPPING=1\nSTATUS=Finishing answers");
         wind_down(&s, &signals, cli->serve_grace);
     }
     dop_diag broken;

@@ -322,13 +322,13 @@ find_dir(const char *variable, const char *below_home, const char *name, dop_buf
 
 /* True if an MPI launcher (Open MPI, PMIx, MPICH) started this process. MPI reports the number of ranks later. */
 static bool
-launched(void)
+is_launched_by_mpi(void)
 {
     return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMIX_RANK") || getenv("PMI_RANK");
 }
 
 static void
-hear_systemd(dop_cli *cli)
+read_systemd_environment(dop_cli *cli)
 {
     cli->notify_socket = getenv("NOTIFY_SOCKET");
     cli->listen_pid = getenv("LISTEN_PID");
@@ -365,11 +365,11 @@ main(int argc, char **argv)
         if (!cli.cache_dir)
             cli.cache_dir = cache_dir.size ? cache_dir.data : NULL;
         cli.history_file = history.size && !history.failed ? history.data : NULL;
-        cli.launched = launched();
+        cli.launched = is_launched_by_mpi();
         cli.hf_endpoint = getenv("HF_ENDPOINT");
         cli.hf_token = getenv("HF_TOKEN");
         if (cli.systemd)
-            hear_systemd(&cli);
+            read_systemd_environment(&cli);
         if (!cli.bench)
             st = dop_cli_choose(options, N_OPTIONS, &cli, &given, &diag, &mode);
         bool done = false;

@@ -36,7 +36,7 @@ struct dop_hosted {
 /* Returns the cost limits of parsing a request. A budget step takes about 10 ns, so that on an idle machine too
  * costly requests exceed the steps before the time and get the proper error. */
 static dop_api_limits
-limits_of(const dop_cli *cli)
+get_request_limits(const dop_cli *cli)
 {
     const double steps_per_s = 4e7;
     return (dop_api_limits){.steps = (uint64_t)(cli->serve_prepare * steps_per_s),
@@ -52,7 +52,7 @@ dop_host_defaults(const dop_cli *cli)
                      .max_inputs = DOP_MAX_INPUTS,
                      .max_answer = (uint64_t)cli->serve_answer << 10,
                      .time_limit_s = cli->serve_time,
-                     .limits = limits_of(cli),
+                     .limits = get_request_limits(cli),
                      .created = (int64_t)time(NULL)};
 }
 
@@ -95,7 +95,7 @@ error:
 }
 
 static dop_status
-open_all(dop_cli *cli, const char *path, dop_hosted *s, dop_diag *diag)
+open_hosted_parts(dop_cli *cli, const char *path, dop_hosted *s, dop_diag *diag)
 {
     dop_open_options open;
     dop_cli_open_options(cli, &open);
@@ -147,7 +147,7 @@ dop_host_open(dop_cli *cli, const char *path, const char *id, dop_diag *diag, do
     *out_hosted = NULL;
     if (!s)
         return DOP_NO_MEMORY(diag);
-    const dop_status st = open_all(cli, path, s, diag);
+    const dop_status st = open_hosted_parts(cli, path, s, diag);
     if (st != DOP_OK) {
         dop_host_close(s);
         return st;

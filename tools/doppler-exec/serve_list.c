@@ -49,8 +49,8 @@ copy_texts(dop_texts *texts, dop_diag *diag)
 /* Adds a model without aliases. id and path: in list->texts, NULL if allocation failed. hf: the name to download;
  * NULL: the model is at `path`. */
 static dop_status
-add(const dop_cli *cli, dop_host_list *list, const char *id, const char *path, bool compiled, const char *hf,
-    dop_diag *diag)
+add_listed_model(const dop_cli *cli, dop_host_list *list, const char *id, const char *path, bool compiled,
+                 const char *hf, dop_diag *diag)
 {
     dop_models_entry *entries = realloc(list->entries, (list->n + 1) * sizeof *entries);
     list->entries = entries ? entries : list->entries;
@@ -143,7 +143,7 @@ read_names(const char *path, const dop_cli *cli, dop_diag *diag, dop_host_list *
 /* Adds all plans, GGUF files and model folders in a folder under their names. A plan takes precedence over a model
  * with its name, from which it was probably compiled. */
 static dop_status
-read_folder(const char *path, const dop_cli *cli, dop_diag *diag, dop_host_list *out)
+read_model_folder(const char *path, const dop_cli *cli, dop_diag *diag, dop_host_list *out)
 {
     dop_models_entry *found = NULL;
     size_t n = 0;
@@ -154,7 +154,7 @@ read_folder(const char *path, const dop_cli *cli, dop_diag *diag, dop_host_list 
         for (size_t k = 0; k < n && e->compiled; k++)
             has_plan = has_plan || (!found[k].compiled && strcmp(found[k].id, e->id) == 0);
         if (!has_plan)
-            st = add(cli, out, e->id, e->path, e->compiled, NULL, diag);
+            st = add_listed_model(cli, out, e->id, e->path, e->compiled, NULL, diag);
     }
     free(found);
     if (st == DOP_OK && out->n == 0)
@@ -204,7 +204,7 @@ is_option(const char *name)
 
 /* Resolves a name relative to the list file, in list->texts. Returns NULL if memory is exhausted. */
 static const char *
-beside(const char *file, const char *name, dop_host_list *out)
+resolve_listed_name(const char *file, const char *name, dop_host_list *out)
 {
     const char *slash = dop_path_slash(file);
     return dop_path_is_absolute(name) || !slash
@@ -220,7 +220,7 @@ set_option(const char *path, const yaml_node_t *key, const yaml_node_t *node, do
     struct stat s;
     if (!value)
         return DOP_FAIL_NODE(diag, path, key, "%s has a value", name);
-    const char *file = beside(path, value, out), *own = dop_arena_strdup(&out->texts, value);
+    const char *file = resolve_listed_name(path, value, out), *own = dop_arena_strdup(&out->texts, value);
     if (!file || !own)
         return DOP_NO_MEMORY(diag);
     dop_diag why = {0};
@@ -266,8 +266,9 @@ read_entry(const char *path, dop_yaml *y, const yaml_node_t *node, const dop_cli
     if (!texts[ID] || !!texts[PLAN] + !!texts[MODEL] + !!texts[HF] != 1)
         return DOP_FAIL_NODE(diag, path, node, "a model has an id and a plan, a model or hf, one of these");
     const char *hf = texts[HF] ? dop_arena_strdup(&out->texts, texts[HF]) : NULL;
-    const char *where = texts[HF] ? hf : beside(path, texts[PLAN] ? texts[PLAN] : texts[MODEL], out);
-    DOP_RETURN_IF_ERROR(add(cli, out, dop_arena_strdup(&out->texts, texts[ID]), where, !texts[PLAN], hf, diag));
+    const char *where = texts[HF] ? hf : resolve_listed_name(path, texts[PLAN] ? texts[PLAN] : texts[MODEL], out);
+    DOP_RETURN_IF_ERROR(
+        add_listed_model(cli, out, dop_arena_strdup(&out->texts, texts[ID]), where, !texts[PLAN], hf, diag));
     DOP_RETURN_IF_ERROR(read_aliases(path, y, dop_yaml_field(&y->doc, node, keys[ALIASES]), diag, out));
     for (p = node->data.mapping.pairs.start; p < node->data.mapping.pairs.top; p++) {
         const yaml_node_t *key = yaml_document_get_node(&y->doc, p->key);
@@ -286,7 +287,7 @@ read_entry(const char *path, dop_yaml *y, const yaml_node_t *node, const dop_cli
 }
 
 static dop_status
-read_file(const char *path, const dop_cli *cli, dop_diag *diag, dop_host_list *out)
+read_model_list_file(const char *path, const dop_cli *cli, dop_diag *diag, dop_host_list *out)
 {
     static const char what[] = "a file of models is a mapping: models, a list";
     dop_yaml y = {0};
@@ -315,5 +316,6 @@ dop_host_list_read(const dop_cli *cli, dop_diag *diag, dop_host_list *out_list)
     dop_arena_init(&out_list->texts);
     if (stat(path, &s) != 0)
         return DOP_FAIL_IN(diag, DOP_E_IO, path, "%s", strerror(errno));
-    return S_ISDIR(s.st_mode) ? read_folder(path, cli, diag, out_list) : read_file(path, cli, diag, out_list);
+    return S_ISDIR(s.st_mode) ? read_model_folder(path, cli, diag, out_list)
+                              : read_model_list_file(path, cli, diag, out_list);
 }

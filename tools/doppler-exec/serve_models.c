@@ -8,7 +8,7 @@
 
 /* Logs the start of each compilation step, then progress every few seconds (dop_progress_fn). */
 static bool
-tell(void *user, const char *step, uint64_t done, uint64_t all)
+log_compile_progress(void *user, const char *step, uint64_t done, uint64_t all)
 {
     enum { PAUSE_MS = 5000 };
     dop_host_model *x = user;
@@ -24,7 +24,7 @@ tell(void *user, const char *step, uint64_t done, uint64_t all)
 
 /* Finds or compiles the plan from scratch, because the model's files may have changed. */
 static dop_status
-begin(dop_host_model *x, dop_diag *diag)
+begin_model_plan(dop_host_model *x, dop_diag *diag)
 {
     const dop_options_given none = {0};
     dop_cli_models_finish(&x->cli);
@@ -43,9 +43,9 @@ dop_host_make(dop_host_model *model, const atomic_bool *stop, dop_diag *diag, ui
     dop_status st = x->st;
     x->step = NULL;
     x->stop = stop;
-    x->cli.progress = (dop_progress){tell, x};
+    x->cli.progress = (dop_progress){log_compile_progress, x};
     if (st == DOP_OK) {
-        st = begin(x, diag);
+        st = begin_model_plan(x, diag);
     } else { /* opening it failed before */
         *diag = x->why;
         x->st = DOP_OK;

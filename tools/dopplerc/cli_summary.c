@@ -35,7 +35,7 @@ count_weight(conversion *list, uint32_t *io_n, const dop_packed *x, bool first)
 
 /* Orders conversions: unchanged types first, then by decreasing size. */
 static bool
-comes_before(const conversion *a, const conversion *b)
+is_listed_before(const conversion *a, const conversion *b)
 {
     const bool kept = a->from == a->to, other = b->from == b->to;
     return kept != other ? kept : a->bytes > b->bytes;
@@ -43,7 +43,7 @@ comes_before(const conversion *a, const conversion *b)
 
 /* Appends the types of all matrices, such as "q4_k (7.10 GiB), f16 -> q8_0 (2 tensors, 1.50 MiB)". */
 static void
-put_types(const dop_pack *p, dop_buf *out)
+append_weight_types(const dop_pack *p, dop_buf *out)
 {
     conversion list[MOST_KINDS];
     uint32_t n = 0;
@@ -58,7 +58,7 @@ put_types(const dop_pack *p, dop_buf *out)
             break;
     }
     for (uint32_t i = 1; i < n; i++)
-        for (uint32_t k = i; k > 0 && comes_before(&list[k], &list[k - 1]); k--) {
+        for (uint32_t k = i; k > 0 && is_listed_before(&list[k], &list[k - 1]); k--) {
             const conversion moved = list[k];
             list[k] = list[k - 1];
             list[k - 1] = moved;
@@ -78,7 +78,7 @@ put_types(const dop_pack *p, dop_buf *out)
 
 /* Appends the device memory of each target of a plan, computed as for doppler-exec --info. */
 static void
-put_memory(const dop_plan *plan, dop_buf *out)
+append_device_memory(const dop_plan *plan, dop_buf *out)
 {
     for (uint32_t i = 0; i < plan->n_profiles; i++) {
         uint64_t kinds[DOP_SLOT_KINDS], all = 0;
@@ -106,12 +106,12 @@ dop_cli_say_summary(const dop_compiler_cli *o, const dop_compile_job *job, doubl
         dop_plan plan;
         if (dop_plan_open_part(o->output, job->parts ? facts.n_parts : 0, i, NULL, &plan) != DOP_OK)
             continue;
-        put_memory(&plan, &memory);
+        append_device_memory(&plan, &memory);
         dop_plan_close(&plan);
     }
     if (facts.bytes)
         dop_report_bytes((double)facts.bytes, bytes, sizeof bytes);
-    put_types(&job->list[0].pack, &types);
+    append_weight_types(&job->list[0].pack, &types);
     fprintf(stderr, "dopplerc: %s: %s%sin %.1f s", o->output, bytes, facts.bytes ? " " : "",
             (dop_now_ms() - start_ms) / 1e3);
     if (memory.size && !memory.failed)

@@ -42,7 +42,7 @@ show_share(double done)
 }
 
 static void
-show_note(void *user, const char *text)
+show_compiler_note(void *user, const char *text)
 {
     (void)user;
     dop_print_named("dopplerc: ", text, "\n");
@@ -67,7 +67,7 @@ compile_targets(const dop_compiler_cli *o, dop_compile_job *job, dop_diag *diag)
         job->options.passes.dump = dop_dump_pass;
         job->options.passes.user = &d;
     }
-    const dop_log notes = {show_note, NULL};
+    const dop_log notes = {show_compiler_note, NULL};
     DOP_RETURN_IF_ERROR(dop_compile_job_make(job, diag));
     dop_compile_job_note_stale(job, &notes);
     DOP_RETURN_IF_ERROR(dop_cli_write(o, job, &d, diag));
@@ -103,7 +103,7 @@ check_outputs(const dop_compiler_cli *o, dop_compile_job *job, dop_diag *diag)
 }
 
 static dop_status
-compile(dop_compiler_cli *o, const char *model, dop_diag *diag)
+compile_model(dop_compiler_cli *o, const char *model, dop_diag *diag)
 {
     dop_compile_job job = {.model = NULL};
     dop_pass_id stop;
@@ -156,7 +156,7 @@ main(int argc, char **argv)
         st = DOP_FAIL(&diag, DOP_E_USAGE, "more than one model: beside \"%s\" there is \"%s\"; -o PLAN names the plan",
                       rest.items[0], rest.items[1]);
     else if (st == DOP_OK)
-        st = compile(&o, rest.items[0], &diag);
+        st = compile_model(&o, rest.items[0], &diag);
     if (st == DOP_OK && fflush(stdout) != 0)
         st = DOP_FAIL(&diag, DOP_E_IO, "cannot write to stdout: %s", strerror(errno));
     if (st != DOP_OK)

@@ -23,7 +23,7 @@ dop_module_name(const dop_built_kernel *k, uint32_t number, const char *target, 
 }
 
 static dop_status
-add_file(const char *name, const dop_buf *data, dop_diag *diag, dop_buf *out)
+add_tar_file(const char *name, const dop_buf *data, dop_diag *diag, dop_buf *out)
 {
     header h;
     uint32_t sum = 0;
@@ -66,7 +66,7 @@ dop_modules_tar(const dop_compilation *list, uint32_t n, dop_diag *diag, dop_buf
                 continue;
             dop_module_name(kernel, k, n > 1 ? list[i].target->name : NULL, stem, sizeof stem);
             snprintf(name, sizeof name, "%s.spv", stem);
-            DOP_TRY(add_file(name, &kernel->spirv, diag, out));
+            DOP_TRY(add_tar_file(name, &kernel->spirv, diag, out));
         }
 error:
     dop_buf_zeros(out, 2 * (size_t)BLOCK); /* two zero blocks end the archive */

@@ -82,7 +82,7 @@ find_shapes(tuner *t, const char *op, dop_template tpl)
  * ---------------------------------------------------------------------------------------------------- */
 
 static bool
-known(const tuner *t, const way *w)
+is_known_way(const tuner *t, const way *w)
 {
     for (uint32_t i = 0; i < t->n_ways; i++) {
         bool same = true;
@@ -109,7 +109,7 @@ add_way(tuner *t, const dop_selection *choice)
     for (uint32_t k = 0; k < t->n_shapes && st == DOP_OK; k++)
         st = dop_kernel_generate(&t->c.templates, &t->s->g, &t->s->g.regions[t->shapes[k].region], t->c.target,
                                  &w->choice[k], NULL, diag, &w->kernel[k]);
-    if (st == DOP_OK && known(t, w))
+    if (st == DOP_OK && is_known_way(t, w))
         return DOP_OK;
     for (uint32_t k = 0; k < t->n_shapes && st == DOP_OK; k++) {
         dop_kernel_run *run = &t->runs[t->n_ways * t->n_shapes + k];
@@ -183,7 +183,7 @@ add_ways(tuner *t)
 /* --- ops ------------------------------------------------------------------------------------------------------------- */
 
 static void
-report(tuner *t, const char *phase, const char *op, const way *best, void (*line)(const char *))
+report_best_way(tuner *t, const char *phase, const char *op, const way *best, void (*line)(const char *))
 {
     const way *own = &t->ways[0];
     dop_buf entry = {0}, text = {0};
@@ -240,7 +240,7 @@ tune_op(tuner *t, const char *op, dop_template tpl, void (*line)(const char *))
         if (t->ways[i].us < worth * t->ways[0].us && (best == &t->ways[0] || t->ways[i].us < best->us))
             best = &t->ways[i];
     }
-    report(t, t->s->phase == DOP_PHASE_DECODE ? "decode" : "prefill", op, best, line);
+    report_best_way(t, t->s->phase == DOP_PHASE_DECODE ? "decode" : "prefill", op, best, line);
     return DOP_OK;
 }
 

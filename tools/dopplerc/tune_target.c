@@ -48,7 +48,7 @@ typedef struct tuner {
 } tuner;
 
 static timed *
-find(tuner *t, uint64_t key)
+find_timed_kernel(tuner *t, uint64_t key)
 {
     uint32_t i = (uint32_t)(key % MOST_TIMED);
     while (t->table[i].key && t->table[i].key != key)
@@ -57,9 +57,9 @@ find(tuner *t, uint64_t key)
 }
 
 static void
-keep(tuner *t, uint64_t key, double us)
+keep_kernel_time(tuner *t, uint64_t key, double us)
 {
-    timed *x = find(t, key);
+    timed *x = find_timed_kernel(t, key);
     t->n_timed += x->key == 0;
     *x = (timed){key, us};
 }
@@ -67,13 +67,14 @@ keep(tuner *t, uint64_t key, double us)
 /* True if the schedule is measured. Schedules that return logits or hidden states of all rows use the kernels of
  * other schedules. */
 static bool
-counts(const dop_schedule *s)
+is_measured_schedule(const dop_schedule *s)
 {
     return s->phase != DOP_PHASE_SCORE || s->mixed;
 }
 
 static dop_status
-generate(dop_compilation *c, const dop_schedule *s, dop_region_id r, dop_diag *diag, dop_kernel *out, uint64_t *out_key)
+generate_keyed_kernel(dop_compilation *c, const dop_schedule *s, dop_region_id r, dop_diag *diag, dop_kernel *out,
+                      uint64_t *out_key)
 {
     dop_status st =
         dop_kernel_generate(&c->templates, &s->g, &s->g.regions[r], c->target, &s->regions[r].choice, NULL, diag, out);
@@ -102,9 +103,9 @@ time_new(tuner *t, dop_compilation *c, const dop_schedule *s, uint32_t rounds, b
     for (dop_region_id r = 1; r < s->g.n_regions && st == DOP_OK; r++) {
         dop_kernel k;
         dop_diag why = {0};
-        if (s->g.regions[r].dead || (st = generate(c, s, r, t->diag, &k, &out_keys[r])) != DOP_OK)
+        if (s->g.regions[r].dead || (st = generate_keyed_kernel(c, s, r, t->diag, &k, &out_keys[r])) != DOP_OK)
             continue;
-        bool known = !again && find(t, out_keys[r])->key != 0;
+        bool known = !again && find_timed_kernel(t, out_keys[r])->key != 0;
         for (uint32_t i = 0; i < n && !known; i++)
             known = t->keys[i] == out_keys[r];
         if (known)
@@ -115,27 +116,27 @@ time_new(tuner *t, dop_compilation *c, const dop_schedule *s, uint32_t rounds, b
             if (dop_tune_compile(&m, &k, &why, &t->runs[n].kernel) == DOP_OK)
                 t->keys[n++] = out_keys[r];
             else
-                keep(t, out_keys[r], -1);
+                keep_kernel_time(t, out_keys[r], -1);
         }
     }
     if (st == DOP_OK && n > 0 && (st = dop_tune_memory_make(&m, t->runs, n)) == DOP_OK)
         st = dop_kernel_bench_time(t->bench, t->runs, n, rounds, t->diag, t->us);
     for (uint32_t i = 0; i < n && st == DOP_OK; i++)
-        keep(t, t->keys[i], t->us[i]);
+        keep_kernel_time(t, t->keys[i], t->us[i]);
     dop_tune_memory_finish(&m);
     return st;
 }
 
 /* Returns the total time of a schedule's kernels and barriers, or a negative value if a kernel cannot be built. */
 static double
-add_up(tuner *t, const dop_compilation *c, const dop_schedule *s, const uint64_t *keys)
+add_up_kernel_times(tuner *t, const dop_compilation *c, const dop_schedule *s, const uint64_t *keys)
 {
     double sum = 0;
     for (dop_region_id r = 1; r < s->g.n_regions; r++) {
         uint64_t reads, writes;
         if (keys[r] == 0)
             continue;
-        const double us = find(t, keys[r])->us;
+        const double us = find_timed_kernel(t, keys[r])->us;
         if (us < 0)
             return -1;
         sum += us + c->target->dispatch_us + (s->placement.barrier[r] ? c->target->barrier_us : 0);
@@ -148,7 +149,7 @@ add_up(tuner *t, const dop_compilation *c, const dop_schedule *s, const uint64_t
 
 /* Compiles the model for a target and measures its steps. *out_good: true if all kernels can be built. */
 static dop_status
-measure(tuner *t, const dop_target *target, uint32_t rounds, bool again, times *out, bool *out_good)
+measure_target_steps(tuner *t, const dop_target *target, uint32_t rounds, bool again, times *out, bool *out_good)
 {
     dop_compilation c;
     dop_compilation_options o = t->options;
@@ -165,12 +166,12 @@ measure(tuner *t, const dop_target *target, uint32_t rounds, bool again, times *
     *out_good = true;
     for (uint32_t i = 0; i < c.n_schedules && st == DOP_OK; i++) {
         const dop_schedule *s = &c.schedules[i];
-        if (!counts(s))
+        if (!is_measured_schedule(s))
             continue;
         uint64_t *keys = dop_arena_alloc(&c.arena, s->g.n_regions * sizeof *keys);
         st = keys ? time_new(t, &c, s, rounds, again, keys) : DOP_NO_MEMORY(t->diag);
         if (st == DOP_OK)
-            out->us[out->n] = add_up(t, &c, s, keys);
+            out->us[out->n] = add_up_kernel_times(t, &c, s, keys);
         snprintf(out->name[out->n], sizeof out->name[0], "%s", dop_schedule_name(s));
         *out_good = *out_good && out->us[out->n] >= 0;
         out->n++;
@@ -181,7 +182,7 @@ measure(tuner *t, const dop_target *target, uint32_t rounds, bool again, times *
 
 /* Returns the total time relative to before, with steps equally weighted, or 2 if one step is much slower. */
 static double
-share(const times *now, const times *before)
+get_time_ratio(const times *now, const times *before)
 {
     double sum = 0;
     for (uint32_t i = 0; i < now->n; i++) {
@@ -200,15 +201,15 @@ out_of_time(const tuner *t)
 
 /* Measures a candidate and keeps it if it is faster. */
 static dop_status
-try_one(tuner *t, const dop_target *candidate, const char *name, const char *what, bool *out_kept)
+try_candidate(tuner *t, const dop_target *candidate, const char *name, const char *what, bool *out_kept)
 {
     times now = {0};
     bool good;
     *out_kept = false;
-    dop_status st = measure(t, candidate, ROUNDS, false, &now, &good);
+    dop_status st = measure_target_steps(t, candidate, ROUNDS, false, &now, &good);
     if (st != DOP_OK || !good)
         return st;
-    const double s = share(&now, &t->best);
+    const double s = get_time_ratio(&now, &t->best);
     if (s >= worth)
         return DOP_OK;
     *out_kept = true;
@@ -240,7 +241,7 @@ tune_number(tuner *t, uint32_t i)
                 break;
             *at = value;
             snprintf(what, sizeof what, "%u", value);
-            DOP_RETURN_IF_ERROR(try_one(t, &candidate, name, what, &kept));
+            DOP_RETURN_IF_ERROR(try_candidate(t, &candidate, name, what, &kept));
             any = any || kept;
         }
         if (any)
@@ -260,7 +261,7 @@ tune_table(tuner *t, uint32_t table)
         char what[32];
         snprintf(what, sizeof what, "without row %u", row + 1);
         if (dop_schedule_table_drop(&candidate.schedule, table, row))
-            st = try_one(t, &candidate, dop_schedule_table_name(table), what, &kept);
+            st = try_candidate(t, &candidate, dop_schedule_table_name(table), what, &kept);
         row += !kept;
     }
     return st;
@@ -277,8 +278,8 @@ tune_bandwidth(tuner *t)
     if (t->bytes_per_us == 0) /* no kernel reads enough data */
         return DOP_OK;
     candidate.bandwidth = t->bytes_per_us * 1e6;
-    dop_status st = measure(t, &candidate, ROUNDS, false, &now, &good);
-    if (st != DOP_OK || !good || share(&now, &t->best) > 1)
+    dop_status st = measure_target_steps(t, &candidate, ROUNDS, false, &now, &good);
+    if (st != DOP_OK || !good || get_time_ratio(&now, &t->best) > 1)
         return st;
     t->now = candidate;
     t->best = now;
@@ -287,13 +288,13 @@ tune_bandwidth(tuner *t)
 
 /* Times the steps of both targets again, and restores the old numbers if the new ones are not better. */
 static dop_status
-judge(tuner *t)
+judge_tuned_target(tuner *t)
 {
     bool good;
-    dop_status st = measure(t, &t->base, LAST_ROUNDS, true, &t->before, &good);
+    dop_status st = measure_target_steps(t, &t->base, LAST_ROUNDS, true, &t->before, &good);
     if (st == DOP_OK)
-        st = measure(t, &t->now, LAST_ROUNDS, true, &t->best, &good);
-    if (st != DOP_OK || (good && share(&t->best, &t->before) <= 1))
+        st = measure_target_steps(t, &t->now, LAST_ROUNDS, true, &t->best, &good);
+    if (st != DOP_OK || (good && get_time_ratio(&t->best, &t->before) <= 1))
         return st;
     if (t->line && memcmp(&t->now, &t->base, sizeof t->now) != 0)
         t->line("measured again, the numbers were no better than before: they stay as they were");
@@ -330,7 +331,7 @@ tune_all(tuner *t, void (*progress)(double done))
 {
     const uint32_t n = dop_schedule_count(), tables = dop_schedule_table_count();
     bool good;
-    dop_status st = measure(t, &t->base, ROUNDS, false, &t->best, &good);
+    dop_status st = measure_target_steps(t, &t->base, ROUNDS, false, &t->best, &good);
     t->before = t->best;
     for (uint32_t i = 0; i < n + tables && st == DOP_OK && !out_of_time(t); i++) {
         if (progress)
@@ -343,7 +344,7 @@ tune_all(tuner *t, void (*progress)(double done))
         progress(1);
     if (st == DOP_OK)
         st = tune_bandwidth(t);
-    return st == DOP_OK ? judge(t) : st;
+    return st == DOP_OK ? judge_tuned_target(t) : st;
 }
 
 dop_status

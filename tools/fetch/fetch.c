@@ -55,7 +55,7 @@ set_request(fetch *f, const char *url)
 
 /* Converts a failed request into a message for the user. */
 static dop_status
-explain(fetch *f, CURLcode code, const char *what)
+explain_fetch_failure(fetch *f, CURLcode code, const char *what)
 {
     long status = 0;
     curl_easy_getinfo(f->curl, CURLINFO_RESPONSE_CODE, &status);
@@ -72,7 +72,7 @@ explain(fetch *f, CURLcode code, const char *what)
 
 /* True if the failure may be temporary. */
 static bool
-may_pass(fetch *f, CURLcode code)
+is_temporary_failure(fetch *f, CURLcode code)
 {
     long status = 0;
     curl_easy_getinfo(f->curl, CURLINFO_RESPONSE_CODE, &status);
@@ -162,7 +162,7 @@ list_files(fetch *f, dop_hub_files *files)
     dop_buf_puts(&url, "?recursive=true");
     for (int page = 0; st == DOP_OK && url.size > 0 && page < MOST_PAGES; page++) {
         CURLcode code = CURLE_OK;
-        for (unsigned i = 0; i == 0 || (i < TRIES && code != CURLE_OK && may_pass(f, code)); i++) {
+        for (unsigned i = 0; i == 0 || (i < TRIES && code != CURLE_OK && is_temporary_failure(f, code)); i++) {
             if (i > 0)
                 pause_before(i);
             answer.size = next.size = 0;
@@ -174,7 +174,7 @@ list_files(fetch *f, dop_hub_files *files)
             code = curl_easy_perform(f->curl);
         }
         if (code != CURLE_OK)
-            st = explain(f, code, "model");
+            st = explain_fetch_failure(f, code, "model");
         else
             st = dop_hub_files_read(answer.data ? answer.data : "", answer.size, f->name.repo, f->diag, files);
         url.size = 0;
@@ -209,7 +209,7 @@ typedef struct download {
 
 /* Restarts a download because the server sends the whole file. */
 static bool
-start_again(download *d)
+restart_download(download *d)
 {
     d->f->done -= d->at;
     d->at = 0;
@@ -225,7 +225,7 @@ take_bytes(char *bytes, size_t one, size_t n, void *user)
     if (!d->begun) {
         long status = 0;
         curl_easy_getinfo(d->f->curl, CURLINFO_RESPONSE_CODE, &status);
-        if (d->at > 0 && status != 206 && !start_again(d))
+        if (d->at > 0 && status != 206 && !restart_download(d))
             return 0;
         d->begun = true;
     }
@@ -294,10 +294,10 @@ get_bytes(download *d, const char *part)
         if (d->at > before)
             i = 0;
         if (d->at > 0 && refuses_range(f, code)) {
-            start_again(d);
+            restart_download(d);
             continue;
         }
-        if (code != CURLE_OK && !may_pass(f, code))
+        if (code != CURLE_OK && !is_temporary_failure(f, code))
             break;
         if (code == CURLE_OK && d->at == before) /* empty answer */
             break;
@@ -311,7 +311,7 @@ get_bytes(download *d, const char *part)
     if (d->at == d->file->size)
         return DOP_OK;
     return code != CURLE_OK && d->at < d->file->size
-               ? explain(f, code, "file")
+               ? explain_fetch_failure(f, code, "file")
                : DOP_FAIL(f->diag, DOP_E_INPUT, "-hf %s: the server sends %" PRIu64 " bytes of %s instead of %" PRIu64,
                           f->r->name, d->at, d->file->path, d->file->size);
 }
@@ -458,7 +458,7 @@ get_file(fetch *f, const dop_hub_file *file)
 /* Returns the path of the file that marks a model as complete. It has a line with the model's path, then a line per
  * file with its size. */
 static char *
-marker_of(const fetch *f)
+make_marker_path(const fetch *f)
 {
     dop_buf name = {0};
     dop_buf_printf(&name, "%s/.complete-%s", f->root, f->name.file ? f->name.file : "");
@@ -474,7 +474,7 @@ marker_of(const fetch *f)
 static char *
 find_complete(const fetch *f)
 {
-    char line[1200], *marker = marker_of(f), *model = NULL;
+    char line[1200], *marker = make_marker_path(f), *model = NULL;
     FILE *in = marker ? fopen(marker, "re") : NULL;
     bool complete = in && fgets(line, sizeof line, in) != NULL;
     line[complete ? strcspn(line, "\n") : 0] = 0;
@@ -502,7 +502,7 @@ static dop_status
 mark_complete(const fetch *f, const dop_hub_files *files, const dop_hub_file *gguf)
 {
     dop_buf text = {0};
-    char *marker = marker_of(f);
+    char *marker = make_marker_path(f);
     dop_buf_printf(&text, "%s\n", gguf ? gguf->path : "");
     for (size_t i = 0; i < files->n; i++)
         if (files->list[i].wanted)
@@ -516,7 +516,7 @@ mark_complete(const fetch *f, const dop_hub_files *files, const dop_hub_file *gg
 
 /* Returns the bytes of a file that are missing, with interrupted downloads taken into account. */
 static uint64_t
-missing_of(const char *path, uint64_t size)
+count_missing_bytes(const char *path, uint64_t size)
 {
     struct stat sb;
     char *part = NULL;
@@ -564,7 +564,7 @@ download_model(fetch *f, char **out_path)
         if (asprintf(&path, "%s/%s", f->root, files.list[i].path) < 0)
             st = DOP_NO_MEMORY(f->diag);
         else
-            missing += missing_of(path, files.list[i].size);
+            missing += count_missing_bytes(path, files.list[i].size);
         free(st == DOP_OK ? path : NULL);
         f->all += files.list[i].size;
     }

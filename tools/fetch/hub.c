@@ -101,7 +101,7 @@ is_hex(const char *text, size_t len)
 }
 
 static dop_status
-add_file(dop_hub_files *files, const json_t *x, dop_diag *diag)
+add_hub_file(dop_hub_files *files, const json_t *x, dop_diag *diag)
 {
     const json_t *lfs = json_object_get(x, "lfs");
     const char *path = json_string_value(json_object_get(x, "path"));
@@ -145,7 +145,7 @@ dop_hub_files_read(const char *text, size_t len, const char *repo, dop_diag *dia
     {
         const char *type = json_string_value(json_object_get(x, "type"));
         if (st == DOP_OK && type && strcmp(type, "file") == 0)
-            st = files->n < MOST_FILES ? add_file(files, x, diag)
+            st = files->n < MOST_FILES ? add_hub_file(files, x, diag)
                                        : DOP_FAIL(diag, DOP_E_LIMIT, "-hf %s: more than %d files", repo, MOST_FILES);
     }
     json_decref(list);
@@ -156,14 +156,14 @@ dop_hub_files_read(const char *text, size_t len, const char *repo, dop_diag *dia
  * ---------------------------------------------------------------------------------------------- */
 
 static bool
-ends(const char *name, const char *with)
+has_name_ending(const char *name, const char *with)
 {
     const size_t n = strlen(name), len = strlen(with);
     return n >= len && strcasecmp(name + n - len, with) == 0;
 }
 
 static const dop_hub_file *
-find(const dop_hub_files *files, const char *path)
+find_hub_file(const dop_hub_files *files, const char *path)
 {
     for (size_t i = 0; i < files->n; i++)
         if (strcmp(files->list[i].path, path) == 0)
@@ -173,7 +173,7 @@ find(const dop_hub_files *files, const char *path)
 
 /* Returns the index of a GGUF file's part number in its name (NAME-00001-of-00003.gguf), or 0 if it is not split. */
 static size_t
-part_at(const char *path)
+find_part_number(const char *path)
 {
     const size_t n = strlen(path), tail = sizeof "00001-of-00003.gguf" - 1;
     const char *at = n > tail ? path + n - tail : NULL;
@@ -184,8 +184,8 @@ part_at(const char *path)
 static bool
 is_gguf(const char *path)
 {
-    const size_t at = part_at(path);
-    return ends(path, ".gguf") && !strstr(path, "mmproj") && !strstr(path, "imatrix") &&
+    const size_t at = find_part_number(path);
+    return has_name_ending(path, ".gguf") && !strstr(path, "mmproj") && !strstr(path, "imatrix") &&
            (at == 0 || strncmp(path + at, "00001", 5) == 0);
 }
 
@@ -204,12 +204,12 @@ has_tag(const char *path, const char *tag)
 
 /* Marks a GGUF file and its other parts. */
 static void
-want_gguf(dop_hub_files *files, const dop_hub_file *first)
+mark_gguf_parts(dop_hub_files *files, const dop_hub_file *first)
 {
-    const size_t at = part_at(first->path);
+    const size_t at = find_part_number(first->path);
     for (size_t i = 0; i < files->n; i++) {
         dop_hub_file *f = &files->list[i];
-        f->wanted = f == first || (at && part_at(f->path) == at && strncmp(f->path, first->path, at) == 0 &&
+        f->wanted = f == first || (at && find_part_number(f->path) == at && strncmp(f->path, first->path, at) == 0 &&
                                    strcmp(f->path + at + 5, first->path + at + 5) == 0);
     }
 }
@@ -217,7 +217,7 @@ want_gguf(dop_hub_files *files, const dop_hub_file *first)
 /* Marks the vision part of a GGUF model: the file in its folder with `mmproj` in its name; of several, a 16-bit one
  * or the first. */
 static void
-want_eyes(dop_hub_files *files, const dop_hub_file *model)
+mark_vision_part(dop_hub_files *files, const dop_hub_file *model)
 {
     static const char *const kinds[] = {"F16", "BF16", ""};
     const char *slash = strrchr(model->path, '/');
@@ -227,7 +227,7 @@ want_eyes(dop_hub_files *files, const dop_hub_file *model)
         for (size_t i = 0; i < files->n && !found; i++) {
             const char *path = files->list[i].path;
             if (strncmp(path, model->path, n) == 0 && !strchr(path + n, '/') && strstr(path + n, "mmproj") &&
-                ends(path, ".gguf") && (!*kinds[k] || has_tag(path, kinds[k])))
+                has_name_ending(path, ".gguf") && (!*kinds[k] || has_tag(path, kinds[k])))
                 found = &files->list[i];
         }
     if (found)
@@ -246,9 +246,9 @@ is_of_directory(const char *path, bool one_file)
     if (strchr(name, '/') || (slash && !module && strncmp(path, other, sizeof other - 1) != 0))
         return false;
     bool is = strcmp(name, "model.safetensors") == 0 ||
-              (!slash && !one_file && strncmp(name, "model", 5) == 0 && ends(name, ".safetensors"));
+              (!slash && !one_file && strncmp(name, "model", 5) == 0 && has_name_ending(name, ".safetensors"));
     for (size_t i = 0; i < sizeof endings / sizeof *endings && !is; i++)
-        is = ends(name, endings[i]);
+        is = has_name_ending(name, endings[i]);
     return is;
 }
 
@@ -279,9 +279,10 @@ dop_hub_files_choose(dop_hub_files *files, const dop_hub_name *name, dop_diag *d
     size_t n = 0;
     const dop_hub_file *gguf = NULL;
     const bool directory =
-        find(files, "config.json") && (find(files, "model.safetensors") || find(files, "model.safetensors.index.json"));
+        find_hub_file(files, "config.json") &&
+        (find_hub_file(files, "model.safetensors") || find_hub_file(files, "model.safetensors.index.json"));
     *out_gguf = NULL;
-    if (name->file && (gguf = find(files, name->file)) != NULL && !ends(gguf->path, ".gguf"))
+    if (name->file && (gguf = find_hub_file(files, name->file)) != NULL && !has_name_ending(gguf->path, ".gguf"))
         return DOP_FAIL(diag, DOP_E_INPUT, "-hf %s:%s: not a GGUF file; without a file the whole model is taken",
                         name->repo, name->file);
     if (!gguf && (name->file || !directory))
@@ -294,12 +295,13 @@ dop_hub_files_choose(dop_hub_files *files, const dop_hub_name *name, dop_diag *d
     }
     dop_status st = DOP_OK;
     if (gguf) {
-        want_gguf(files, gguf);
-        want_eyes(files, gguf);
+        mark_gguf_parts(files, gguf);
+        mark_vision_part(files, gguf);
         *out_gguf = gguf;
     } else if (directory && !name->file) {
         for (size_t i = 0; i < files->n; i++)
-            files->list[i].wanted = is_of_directory(files->list[i].path, find(files, "model.safetensors") != NULL);
+            files->list[i].wanted =
+                is_of_directory(files->list[i].path, find_hub_file(files, "model.safetensors") != NULL);
     } else if (n > 1) {
         st = DOP_FAIL(diag, DOP_E_INPUT, "-hf %s: there are %zu GGUF files, name one as %s:FILE: %s", name->repo, n,
                       name->repo, names.data);

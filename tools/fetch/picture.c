@@ -40,7 +40,7 @@ is_public_v4(uint32_t a)
 }
 
 static uint32_t
-word(const uint8_t *b)
+load_big_endian(const uint8_t *b)
 {
     return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
 }
@@ -52,8 +52,8 @@ is_public_v6(const uint8_t a[16])
 {
     static const uint8_t translated[12] = {0, 0x64, 0xff, 0x9b}, mapped[12] = {[10] = 0xff, [11] = 0xff};
     if (memcmp(a, translated, sizeof translated) == 0 || memcmp(a, mapped, sizeof mapped) == 0)
-        return is_public_v4(word(a + 12));
-    const uint32_t first = word(a);
+        return is_public_v4(load_big_endian(a + 12));
+    const uint32_t first = load_big_endian(a);
     return first >> 29 == 1 && first >> 9 != 0x20010000 >> 9 && first >> 16 != 0x2002 && first != 0x20010db8 &&
            first >> 12 != 0x3fff0;
 }
@@ -87,7 +87,7 @@ open_socket(void *user, curlsocktype purpose, struct curl_sockaddr *a)
 }
 
 static size_t
-take(char *bytes, size_t size, size_t n, void *user)
+take_image_bytes(char *bytes, size_t size, size_t n, void *user)
 {
     download *d = user;
     d->too_long = size * n > d->r->max_bytes - d->out->size;
@@ -106,13 +106,13 @@ check_cancelled(void *user, curl_off_t to_come, curl_off_t came, curl_off_t to_s
 }
 
 static void
-prepare(void)
+init_curl(void)
 {
     curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
 static dop_status
-explain(const download *d, CURLcode code, long status, dop_diag *diag)
+explain_image_failure(const download *d, CURLcode code, long status, dop_diag *diag)
 {
     if (code == CURLE_OK)
         return d->out->size ? DOP_OK : DOP_FAIL(diag, DOP_E_INPUT, "the picture cannot be fetched: it has no bytes");
@@ -133,7 +133,7 @@ dop_fetch_picture(const dop_fetch_picture_request *request, dop_diag *diag, dop_
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     download d = {.r = request, .out = out_bytes};
-    pthread_once(&once, prepare);
+    pthread_once(&once, init_curl);
     CURL *c = curl_easy_init();
     long status = 0;
     if (!c)
@@ -156,10 +156,10 @@ dop_fetch_picture(const dop_fetch_picture_request *request, dop_diag *diag, dop_
     curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, check_cancelled);
     curl_easy_setopt(c, CURLOPT_XFERINFODATA, &d);
-    curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, take);
+    curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, take_image_bytes);
     curl_easy_setopt(c, CURLOPT_WRITEDATA, &d);
     const CURLcode code = curl_easy_perform(c);
     curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);
     curl_easy_cleanup(c);
-    return explain(&d, code, status, diag);
+    return explain_image_failure(&d, code, status, diag);
 }

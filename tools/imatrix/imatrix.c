@@ -71,7 +71,7 @@ find_reader(const dop_plan *p, const dop_plan_schedule *s, const dop_graph *g, d
 }
 
 static dop_status
-refuse(const collector *c, const dop_plan_dispatch *d, dop_diag *diag)
+refuse_fused_inputs(const collector *c, const dop_plan_dispatch *d, dop_diag *diag)
 {
     return DOP_FAIL_IN(diag, DOP_E_INPUT, c->model->plan.path,
                        "the plan computes the inputs of products inside of its kernels (%s), where nothing can look at "
@@ -92,7 +92,7 @@ copy_value(collector *c, taps *t, const dop_plan_dispatch *d, dop_node_id id, do
     const uint32_t row = dop_node_cols(t->g, id);
     const uint64_t bytes = dop_node_rows(t->g, id, t->g->max_t) * row * dop_type_of(n->type)->bytes;
     if (!arg || !known || !dop_node_per_token(t->g, id))
-        return refuse(c, d, diag);
+        return refuse_fused_inputs(c, d, diag);
     if (bytes > arg->size)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, c->model->plan.path, "the plan is damaged: value %s is too large",
                            n->name);
@@ -107,7 +107,7 @@ copy_value(collector *c, taps *t, const dop_plan_dispatch *d, dop_node_id id, do
 
 /* Finds or adds the entry of a tensor. Several weights that read the same inputs may be parts of one tensor. */
 static dop_status
-entry_of(collector *c, const dop_plan_tensor *w, dop_diag *diag, uint32_t *out)
+find_tensor_entry(collector *c, const dop_plan_tensor *w, dop_diag *diag, uint32_t *out)
 {
     dop_imatrix_made *m = c->made;
     const dop_plan *p = &c->model->plan;
@@ -151,7 +151,7 @@ add_product(collector *c, taps *t, const dop_plan_dispatch *d, dop_node_id id, d
         return DOP_FAIL_IN(diag, DOP_E_INPUT, c->model->plan.path, "the plan is damaged: it lacks weight %s",
                            dop_node_s(g, w, DOP_A_name));
     const dop_node_id x = dop_node_base(g, n->src[0], &p.start);
-    dop_status st = entry_of(c, tensor, diag, &p.entry);
+    dop_status st = find_tensor_entry(c, tensor, diag, &p.entry);
     if (st == DOP_OK)
         st = copy_value(c, t, d, x, diag, &p.x);
     if (st != DOP_OK)
@@ -166,7 +166,7 @@ add_product(collector *c, taps *t, const dop_plan_dispatch *d, dop_node_id id, d
     if (st == DOP_OK && (p.slots == 0 || p.start + p.slots * tensor->cols > row ||
                          (p.ids == UINT32_MAX && p.slots != tensor->experts) ||
                          (p.ids != UINT32_MAX && p.slots != 1 && p.slots != p.chosen)))
-        return refuse(c, d, diag);
+        return refuse_fused_inputs(c, d, diag);
     for (uint32_t i = 0; i < t->n_products; i++)
         if (t->products[i].entry == p.entry && t->products[i].x == p.x && t->products[i].start == p.start)
             return st;
@@ -192,7 +192,7 @@ find_products(collector *c, taps *t, dop_diag *diag)
         for (uint32_t k = 0; k < r->n_nodes; k++) {
             const dop_op op = dop_node_at(t->g, r->nodes[k])->op;
             if (op == DOP_OP_row_rms || op == DOP_OP_row_istd)
-                DOP_RETURN_IF_ERROR(refuse(c, d, diag));
+                DOP_RETURN_IF_ERROR(refuse_fused_inputs(c, d, diag));
             else if (op == DOP_OP_matmul || op == DOP_OP_matmul_at)
                 DOP_RETURN_IF_ERROR(add_product(c, t, d, r->nodes[k], diag));
         }
@@ -201,8 +201,8 @@ find_products(collector *c, taps *t, dop_diag *diag)
 }
 
 static void
-order(VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags wrote, VkPipelineStageFlags to,
-      VkAccessFlags touches)
+record_memory_barrier(VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags wrote, VkPipelineStageFlags to,
+                      VkAccessFlags touches)
 {
     VkMemoryBarrier b = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = wrote, .dstAccessMask = touches};
     vkCmdPipelineBarrier(commands, from, to, 0, 1, &b, 0, NULL, 0, NULL);
@@ -222,8 +222,8 @@ on_dispatch(void *user, uint32_t schedule, const dop_plan_dispatch *d, VkCommand
         if (v->arg < p->args + d->first_arg || v->arg >= p->args + d->first_arg + d->n_args)
             continue;
         if (!any)
-            order(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
-                  VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_READ_BIT);
+            record_memory_barrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
+                                  VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_READ_BIT);
         any = true;
         const dop_slot_place *place = &m->places[v->arg->slot];
         const VkBufferCopy copy = {place->offset + v->arg->offset, v->at,
@@ -231,13 +231,13 @@ on_dispatch(void *user, uint32_t schedule, const dop_plan_dispatch *d, VkCommand
         vkCmdCopyBuffer(commands, m->blocks[place->block].buffer, t->stage.buffer, 1, &copy);
     }
     if (any)
-        order(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
-              VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_HOST_BIT,
-              VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_HOST_READ_BIT);
+        record_memory_barrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
+                              VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_HOST_BIT,
+                              VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_HOST_READ_BIT);
 }
 
 static dop_status
-prepare(collector *c, uint32_t schedule, dop_diag *diag)
+prepare_taps(collector *c, uint32_t schedule, dop_diag *diag)
 {
     taps *t = &c->of[schedule];
     t->g = &c->graphs[schedule];
@@ -255,14 +255,15 @@ error:
 }
 
 static dop_status
-on_commands(void *user, uint32_t schedule, dop_form form, uint64_t ticket, dop_diag *diag, VkCommandBuffer *out)
+give_tapped_commands(void *user, uint32_t schedule, dop_form form, uint64_t ticket, dop_diag *diag,
+                     VkCommandBuffer *out)
 {
     collector *c = user;
     taps *t = &c->of[schedule];
     (void)ticket;
     dop_status st = DOP_OK;
     if (!t->made)
-        DOP_TRY(prepare(c, schedule, diag));
+        DOP_TRY(prepare_taps(c, schedule, diag));
     if (!t->commands[form]) {
         VkCommandBufferAllocateInfo allocate = {
             .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
@@ -362,8 +363,8 @@ on_rows(void *user, size_t first, size_t n_rows, const float *rows, dop_diag *di
 /* --- the text ----------------------------------------------------------------------------------------------------------- */
 
 static dop_status
-read_text(collector *c, dop_sequence *sequence, const uint32_t *ids, size_t n, uint32_t window, int32_t bos,
-          dop_diag *diag)
+read_text_windows(collector *c, dop_sequence *sequence, const uint32_t *ids, size_t n, uint32_t window, int32_t bos,
+                  dop_diag *diag)
 {
     uint32_t *inputs = malloc(window * sizeof *inputs);
     if (!inputs)
@@ -403,10 +404,10 @@ dop_imatrix_make(dop_model *model, dop_sequence *sequence, const uint32_t *ids, 
     const VkResult r = st == DOP_OK ? vkCreateCommandPool(model->device.handle, &pool, NULL, &c.pool) : VK_SUCCESS;
     if (r != VK_SUCCESS)
         st = DOP_VK_FAIL(diag, r, "vkCreateCommandPool");
-    c.observer = (dop_replay_observer){&c, on_commands, on_span, on_span_end};
+    c.observer = (dop_replay_observer){&c, give_tapped_commands, on_span, on_span_end};
     if (st == DOP_OK) {
         model->replay.observer = &c.observer;
-        st = read_text(&c, sequence, ids, n, window, bos, diag);
+        st = read_text_windows(&c, sequence, ids, n, window, bos, diag);
         model->replay.observer = NULL;
     }
     if (c.pool && !model->device.hung)

@@ -24,7 +24,7 @@ typedef struct stages {
 } stages;
 
 static dop_status
-prepare(stages *x, dop_diag *diag)
+prepare_stage_runs(stages *x, dop_diag *diag)
 {
     const dop_model *m = x->model;
     const uint32_t n = x->schedule->n_stages;
@@ -51,7 +51,7 @@ prepare(stages *x, dop_diag *diag)
 
 /* Clears both mailbox copies, and makes the next step use the first copy. */
 static dop_status
-clear(stages *x, dop_diag *diag)
+clear_mailboxes(stages *x, dop_diag *diag)
 {
     dop_replay *r = &x->model->replay;
     uint64_t ticket;
@@ -88,14 +88,14 @@ record_run(stages *x, VkCommandBuffer commands, uint32_t n)
 
 /* Runs one round: the dispatch with 1, 2, ... n_stages stages. */
 static dop_status
-run_round(stages *x, uint32_t round, dop_diag *diag)
+run_stage_round(stages *x, uint32_t round, dop_diag *diag)
 {
     dop_model *m = x->model;
     const uint32_t n = x->schedule->n_stages, bits = m->device.info.timestamp_bits;
     const uint64_t mask = bits >= 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1;
     VkCommandBuffer commands;
     uint64_t ticket;
-    dop_status st = clear(x, diag);
+    dop_status st = clear_mailboxes(x, diag);
     if (st == DOP_OK)
         st = dop_replay_begin(&m->replay, diag, &commands);
     if (st != DOP_OK)
@@ -130,7 +130,7 @@ compare_ms(const void *a, const void *b)
 /* Computes each stage's fraction of the time from the medians of the runs. Times must not decrease with the number
  * of stages, so violating neighbors are averaged and share the increase (isotonic regression, pool adjacent violators). */
 static void
-make_shares(stages *x, uint32_t rounds, double *shares)
+compute_stage_shares(stages *x, uint32_t rounds, double *shares)
 {
     double *level = x->levels, before = 0;
     uint32_t *width = x->widths, pools = 0, at = 0;
@@ -164,17 +164,17 @@ dop_profile_stages(dop_profile *profile, dop_model *model, dop_diag *diag)
     double start = dop_now_ms(), *shares = calloc(x.schedule->n_stages, sizeof *shares);
     dop_status st = DOP_OK;
     DOP_TRY(shares ? dop_replay_wait(&model->replay, model->replay.submitted, diag) : DOP_NO_MEMORY(diag));
-    DOP_TRY(prepare(&x, diag));
+    DOP_TRY(prepare_stage_runs(&x, diag));
     if (step->rows[0].position >= model->plan.model->ctx)
         /* at most the last position of the context */
         step->rows[0].position = model->plan.model->ctx - 1;
     while (rounds < MOST_ROUNDS && (rounds < LEAST_ROUNDS || dop_now_ms() - start < enough_ms))
-        DOP_TRY(run_round(&x, rounds++, diag));
-    DOP_TRY(clear(&x, diag));
+        DOP_TRY(run_stage_round(&x, rounds++, diag));
+    DOP_TRY(clear_mailboxes(&x, diag));
     if ((step->flags & DOP_STEP_STALLED))
         DOP_TRY(DOP_FAIL(diag, DOP_E_DEVICE,
                          "the stages of a persistent dispatch stalled: profile with --ordering barriers"));
-    make_shares(&x, rounds, shares);
+    compute_stage_shares(&x, rounds, shares);
     profile->staged = schedule;
     profile->stage_shares = shares;
     shares = NULL;

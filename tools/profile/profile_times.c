@@ -28,7 +28,7 @@ tensor_at(const dop_plan *plan, const dop_plan_arg *a)
 }
 
 static void
-count(const dop_plan *plan, uint32_t dispatch, uint32_t rows, work *io)
+add_dispatch_work(const dop_plan *plan, uint32_t dispatch, uint32_t rows, work *io)
 {
     const dop_plan_dispatch *d = &plan->dispatches[dispatch];
     double weights = 0, elements = 0;
@@ -76,7 +76,7 @@ put_schedule(const dop_profile *p, const dop_profile_total *t, const dop_profile
     if (!kind)
         return;
     for (uint32_t i = 0; i < n; i++)
-        count(plan, dop_profile_dispatch(p, t->schedule, i), s->max_rows, &all);
+        add_dispatch_work(plan, dop_profile_dispatch(p, t->schedule, i), s->max_rows, &all);
     dop_buf_printf(out, "- {step: %s, rows: %u, dispatches: %u, us: %.3f", kind, s->max_rows, n,
                    whole && whole->schedule == t->schedule ? whole->us : t->dispatch_ms * 1e3 / (double)t->steps);
     put_work(&all, 1, out);
@@ -92,7 +92,7 @@ put_schedule(const dop_profile *p, const dop_profile_total *t, const dop_profile
             dop_label_any_layer(dop_label_read(dop_plan_string(plan, d->label)), name, sizeof name);
             if (strcmp(name, g->name) == 0 &&
                 strcmp(dop_plan_string(plan, plan->kernels[d->kernel].variant), g->variant) == 0)
-                count(plan, at, s->max_rows, &own);
+                add_dispatch_work(plan, at, s->max_rows, &own);
         }
         dop_buf_printf(out, "- {step: %s, rows: %u, op: %s, kernel: %s, count: %u, us: %.3f", kind, s->max_rows,
                        g->name, g->variant, g->n_layers, g->total_ms * 1e3 / (double)g->count);

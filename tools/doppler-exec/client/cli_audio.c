@@ -50,7 +50,7 @@ error:
 }
 
 static dop_status
-transcribe(work *w, dop_diag *diag)
+transcribe_audio(work *w, dop_diag *diag)
 {
     const dop_cli *cli = w->cli;
     dop_speech_how how;
@@ -89,7 +89,7 @@ dop_mode_audio(dop_cli *cli, dop_diag *diag)
         st = dop_speech_open(w.gen.model, w.gen.text, diag, &w.speech);
     const double begin = dop_now_ms();
     if (st == DOP_OK)
-        st = transcribe(&w, diag);
+        st = transcribe_audio(&w, diag);
     const double ms = dop_now_ms() - begin;
     if (st == DOP_OK)
         st = print_transcript(&w, diag);

@@ -44,7 +44,7 @@ typedef struct converse {
 
 /* Reports a failed command. The conversation continues. */
 static void
-say_failure(dop_status st, const dop_diag *diag)
+print_command_failure(dop_status st, const dop_diag *diag)
 {
     if (st == DOP_OK)
         return;
@@ -104,7 +104,7 @@ do_image(converse *c, const char *rest, dop_diag *diag)
 
 /* Writes the start of a text to stderr, quoted and on one line. */
 static void
-quote(const char *text)
+print_quoted_start(const char *text)
 {
     enum { MOST = 60 };
     const size_t len = strlen(text);
@@ -125,7 +125,7 @@ do_undo(converse *c, const char *rest, dop_diag *diag)
     dop_status st = DOP_OK;
     DOP_TRY(dop_talk_undo(&c->talk, diag, &line));
     fputs("doppler-exec: forgot ", stderr);
-    quote(line ? line : "");
+    print_quoted_start(line ? line : "");
     fprintf(stderr, " and its answer; %zu turn%s left\n", c->talk.n_turns, c->talk.n_turns == 1 ? " is" : "s are");
 error:
     free(line);
@@ -163,7 +163,7 @@ do_drop(converse *c, const char *rest, dop_diag *diag)
 
 static dop_status do_help(converse *c, const char *rest, dop_diag *diag);
 
-static const struct command {
+static const struct run_command {
     const char *name, *takes, *help;
     bool has_argument;
     dop_status (*run)(converse *c, const char *rest, dop_diag *diag);
@@ -204,7 +204,7 @@ do_help(converse *c, const char *rest, dop_diag *diag)
 /* Removes shell quoting from a file name: backslashes from Tab completion, and quotes that terminals add around
  * dropped files. */
 static void
-unquote(char *text)
+unquote_file_name(char *text)
 {
     const size_t n = strlen(text);
     const bool quoted = n > 1 && (text[0] == '"' || text[0] == '\'') && text[n - 1] == text[0];
@@ -222,7 +222,7 @@ unquote(char *text)
 
 /* Runs the command in a line. */
 static void
-command(converse *c, const char *line, dop_diag *io_fatal, dop_status *io_st)
+run_command(converse *c, const char *line, dop_diag *io_fatal, dop_status *io_st)
 {
     dop_diag diag = {0};
     const size_t n = strcspn(line, " \t");
@@ -232,7 +232,7 @@ command(converse *c, const char *line, dop_diag *io_fatal, dop_status *io_st)
         len--;
     char *argument = strndup(rest, len);
     if (argument)
-        unquote(argument);
+        unquote_file_name(argument);
     while (i < N_COMMANDS && (strlen(commands[i].name) != n || strncmp(line, commands[i].name, n) != 0))
         i++;
     if (!argument)
@@ -242,7 +242,7 @@ command(converse *c, const char *line, dop_diag *io_fatal, dop_status *io_st)
     else if (argument[0] && !commands[i].has_argument)
         fprintf(stderr, "doppler-exec: %s takes nothing behind it\n", commands[i].name);
     else
-        say_failure(commands[i].run(c, argument, &diag), &diag);
+        print_command_failure(commands[i].run(c, argument, &diag), &diag);
     free(argument);
 }
 
@@ -283,7 +283,7 @@ read_more(converse *c, bool quotes)
 
 /* Reads the next user input into `text` and adds it to the history. */
 static dop_line
-read_text(converse *c)
+read_user_text(converse *c)
 {
     const bool typed = dop_editor_at_terminal(c->editor);
     c->text.size = 0;
@@ -320,7 +320,7 @@ read_text(converse *c)
 
 /* Asks the user how to handle a full context. */
 static dop_talk_full
-ask(void *user, size_t used, uint32_t ctx)
+ask_about_full_context(void *user, size_t used, uint32_t ctx)
 {
     converse *c = user;
     fprintf(stderr,
@@ -354,7 +354,7 @@ ask(void *user, size_t used, uint32_t ctx)
 
 /* Runs the conversation: first the prompt of -p, then the input. */
 static dop_status
-talk_on(converse *c, dop_diag *diag)
+run_conversation(converse *c, dop_diag *diag)
 {
     dop_talk *t = &c->talk;
     dop_line kind;
@@ -362,7 +362,7 @@ talk_on(converse *c, dop_diag *diag)
     listen_for_interrupts();
     if (t->cli->prompt)
         st = dop_talk_answer(t, t->cli->prompt, strlen(t->cli->prompt), diag);
-    while (st == DOP_OK && !c->quit && (kind = read_text(c)) != DOP_LINE_END) {
+    while (st == DOP_OK && !c->quit && (kind = read_user_text(c)) != DOP_LINE_END) {
         const char *text = c->text.data;
         const size_t n = c->text.size;
         if (c->text.failed)
@@ -371,7 +371,7 @@ talk_on(converse *c, dop_diag *diag)
             continue;
         const bool slash = !c->raw && text[0] == '/';
         if (slash && text[1] != '/') {
-            command(c, text, diag, &st);
+            run_command(c, text, diag, &st);
             continue;
         }
         const size_t bad = dop_utf8_check(text, n);
@@ -383,7 +383,7 @@ talk_on(converse *c, dop_diag *diag)
         if (t->refused && (!t->is_full || t->full)) { /* nor does a line that does not fit */
             if (st == DOP_E_CANCELLED && t->full)
                 fputc('\n', stderr); /* after the terminal's ^C */
-            say_failure(st, diag);
+            print_command_failure(st, diag);
             *diag = (dop_diag){0};
             st = DOP_OK;
         }
@@ -393,7 +393,7 @@ talk_on(converse *c, dop_diag *diag)
 }
 
 static dop_status
-start(converse *c, dop_cli *cli, dop_diag *diag)
+start_converse(converse *c, dop_cli *cli, dop_diag *diag)
 {
     const char *names[N_COMMANDS];
     char typed[N_COMMANDS][16];
@@ -406,10 +406,10 @@ start(converse *c, dop_cli *cli, dop_diag *diag)
     dop_status st = DOP_OK;
     DOP_TRY(dop_editor_open(&how, diag, &c->editor));
     if (dop_editor_at_terminal(c->editor)) {
-        c->talk.full = ask;
+        c->talk.full = ask_about_full_context;
         c->talk.user = c;
     }
-    DOP_TRY(talk_on(c, diag));
+    DOP_TRY(run_conversation(c, diag));
 error:
     dop_editor_close(c->editor);
     return st;
@@ -432,7 +432,7 @@ dop_mode_converse(dop_cli *cli, dop_diag *diag)
         st = dop_cli_images_add(&t->images, cli, t->gen.model, diag);
     if (st == DOP_OK) {
         dop_cli_hint(cli, t->gen.model);
-        st = start(&c, cli, diag);
+        st = start_converse(&c, cli, diag);
     }
     if ((st == DOP_OK || t->is_full) && cli->session) {
         const dop_status kept = dop_talk_save(t, cli->session, st == DOP_OK ? diag : NULL);

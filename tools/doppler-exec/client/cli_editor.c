@@ -58,7 +58,7 @@ on_signal(int number)
 }
 
 static dop_editor *
-of(EditLine *el)
+get_editor(EditLine *el)
 {
     void *e = NULL;
     el_get(el, EL_CLIENTDATA, &e);
@@ -68,7 +68,7 @@ of(EditLine *el)
 static char *
 prompt_of(EditLine *el)
 {
-    return (char *)(uintptr_t)of(el)->prompt;
+    return (char *)(uintptr_t)get_editor(el)->prompt;
 }
 
 /* Turns bracketed paste of the terminal on or off. */
@@ -81,7 +81,7 @@ mark_pastes(dop_editor *e, bool begins)
 
 /* Redraws the line from its start after a change of the window's width, which made the terminal rewrap it. */
 static void
-redraw(dop_editor *e)
+redraw_line(dop_editor *e)
 {
     int rows = 0, columns = 80, at = (int)strlen(e->prompt);
     el_resize(e->el);
@@ -109,7 +109,7 @@ take_signals(dop_editor *e)
     unsigned char number;
     while (read(e->wake[0], &number, 1) == 1) {
         if (number == SIGWINCH) {
-            redraw(e);
+            redraw_line(e);
         } else if (number == SIGCONT) { /* the shell may have changed terminal modes */
             el_set(e->el, EL_PREP_TERM, 0);
             el_set(e->el, EL_PREP_TERM, 1);
@@ -136,7 +136,7 @@ take_late_signals(dop_editor *e)
 static int
 next_char(EditLine *el, wchar_t *out)
 {
-    dop_editor *e = of(el);
+    dop_editor *e = get_editor(el);
     for (;;) {
         struct pollfd p[2] = {{.fd = STDIN_FILENO, .events = POLLIN}, {.fd = e->wake[0], .events = POLLIN}};
         char c;
@@ -175,7 +175,7 @@ next_char(EditLine *el, wchar_t *out)
 
 /* Inserts pasted text, which the terminal sends between ESC [ 200 ~ and ESC [ 201 ~. */
 static unsigned char
-paste(EditLine *el, int key)
+insert_paste(EditLine *el, int key)
 {
     static const wchar_t end[] = L"\033[201~";
     enum { N_END = sizeof end / sizeof *end - 1 };
@@ -230,9 +230,9 @@ line_break(EditLine *el, int key)
 
 /* Completes a command name or its file name; inserts a Tab elsewhere. */
 static unsigned char
-complete(EditLine *el, int key)
+complete_word(EditLine *el, int key)
 {
-    const dop_editor *e = of(el);
+    const dop_editor *e = get_editor(el);
     const LineInfo *l = el_line(el);
     const size_t n = (size_t)(l->cursor - l->buffer);
     const char *fits = NULL;
@@ -261,7 +261,7 @@ complete(EditLine *el, int key)
 
 /* Creates a history with the file's lines. Returns NULL if memory is exhausted. */
 static History *
-load(const char *path)
+load_history(const char *path)
 {
     HistEvent event;
     struct stat s;
@@ -277,7 +277,7 @@ load(const char *path)
 
 /* Creates the parent folders of a file with mode 0700, as XDG requires. */
 static void
-make_folders(const char *path)
+make_history_folders(const char *path)
 {
     char *p = strdup(path);
     for (char *slash = p ? strchr(p + 1, '/') : NULL; slash; slash = strchr(slash + 1, '/')) {
@@ -302,8 +302,8 @@ dop_editor_remember(dop_editor *editor, const char *line)
     if (!path || strlen(line) > LONGEST_KEPT ||
         (stat(path, &s) == 0 && S_ISFIFO(s.st_mode))) /* not a pipe, which has no reader */
         return;
-    make_folders(path);
-    History *all = load(path); /* includes lines of other processes */
+    make_history_folders(path);
+    History *all = load_history(path); /* includes lines of other processes */
     if (!all)
         return;
     history(all, &event, H_ENTER, line);
@@ -321,9 +321,9 @@ bind_keys(EditLine *el)
         const wchar_t *name, *does; /* wide, because libedit leaks its copies of narrow strings */
         unsigned char (*fn)(EditLine *, int);
         const wchar_t *keys[2];
-    } own[] = {{L"doppler-paste", L"insert what is pasted", paste, {L"\\e[200~", NULL}},
+    } own[] = {{L"doppler-paste", L"insert what is pasted", insert_paste, {L"\\e[200~", NULL}},
                {L"doppler-line-break", L"begin another line of the same text", line_break, {L"\\e\\r", L"\\e\\n"}},
-               {L"doppler-complete", L"complete a command", complete, {L"\\t", NULL}}};
+               {L"doppler-complete", L"complete a command", complete_word, {L"\\t", NULL}}};
     static const char *const more[][2] = {
         {"^R", "em-inc-search-prev"},      {"\\e[1;5D", "ed-prev-word"}, {"\\e[1;5C", "em-next-word"},
         {"\\e[3~", "ed-delete-next-char"}, {"\\e[H", "ed-move-to-beg"},  {"\\e[F", "ed-move-to-end"},
@@ -344,7 +344,7 @@ open_terminal(dop_editor *e, dop_diag *diag)
     setlocale(LC_CTYPE, "C.UTF-8"); /* texts are UTF-8 in every locale */
     if (pipe2(e->wake, O_CLOEXEC | O_NONBLOCK) != 0)
         return DOP_FAIL(diag, DOP_E_IO, "cannot make a pipe: %s", strerror(errno));
-    e->history = load(e->options.history);
+    e->history = load_history(e->options.history);
     e->el = el_init("doppler-exec", stdin, e->out, e->out);
     if (!e->history || !e->el)
         return DOP_NO_MEMORY(diag);
@@ -427,7 +427,7 @@ read_plain(dop_editor *e, dop_buf *out)
 }
 
 static void
-listen(dop_editor *e, bool begins)
+switch_signal_handlers(dop_editor *e, bool begins)
 {
     struct sigaction a = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigemptyset(&a.sa_mask);
@@ -452,10 +452,10 @@ dop_editor_read(dop_editor *editor, const char *prompt, dop_buf *out_text)
     memset(&e->state, 0, sizeof e->state);
     /* libedit does so only when it reads a key, after the prompt; earlier keys would be lost. */
     el_set(e->el, EL_PREP_TERM, 1);
-    listen(e, true);
+    switch_signal_handlers(e, true);
     el_resize(e->el); /* the size may have changed during the answer */
     const char *line = el_gets(e->el, &n);
-    listen(e, false);
+    switch_signal_handlers(e, false);
     take_late_signals(e);
     if (e->ended_by == SIGINT)
         fputs("^C", e->out);

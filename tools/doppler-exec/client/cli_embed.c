@@ -177,7 +177,7 @@ read_lines(work *w, const char *query, dop_diag *diag)
 }
 
 static dop_status
-compute(work *w, dop_diag *diag)
+compute_vectors(work *w, dop_diag *diag)
 {
     size_t at = 0;
     for (size_t i = 0; i < w->n; at += w->texts[i++].n)
@@ -209,7 +209,7 @@ append_vector(const float *v, uint32_t n, dop_buf *out)
 
 /* Prints the result of a single prompt, with the settings used. */
 static dop_status
-print_one(const work *w, const char *key, dop_diag *diag)
+print_single_result(const work *w, const char *key, dop_diag *diag)
 {
     dop_buf out = {0};
     dop_buf_printf(&out, "{\"%s\":", key);
@@ -249,7 +249,7 @@ error:
 
 /* Writes all output rows of the program to the file of --logits. */
 static dop_status
-write_rows(work *w, dop_diag *diag)
+write_program_rows(work *w, dop_diag *diag)
 {
     dop_logits_file file;
     if (!w->cli->logits)
@@ -273,7 +273,7 @@ write_rows(work *w, dop_diag *diag)
 
 /* Chooses the prompt that --embed adds before texts. Ids get no prompt. */
 static dop_status
-choose_prompt(work *w, dop_diag *diag)
+choose_embed_prompt(work *w, dop_diag *diag)
 {
     if (w->text && w->cli->embed)
         return dop_text_prompt(w->text, w->cli->prompt_name, diag, &w->prompt);
@@ -282,13 +282,13 @@ choose_prompt(work *w, dop_diag *diag)
 
 /* Reads one prompt from any of the prompt options. */
 static dop_status
-read_prompt(work *w, dop_diag *diag)
+read_embed_prompt(work *w, dop_diag *diag)
 {
     dop_buf text = {0};
     const char *needed = w->cli->prompt ? "-p" : w->cli->file ? "-f" : NULL;
     dop_status st = DOP_OK;
     DOP_TRY(dop_cli_text(w->cli, w->model, needed, diag, &w->text));
-    DOP_TRY(choose_prompt(w, diag));
+    DOP_TRY(choose_embed_prompt(w, diag));
     DOP_TRY(dop_cli_prompt(w->cli, NULL, diag, &w->ids, &text));
     DOP_TRY(w->text && needed ? add_text(w, NULL, text.data, text.size, diag) : end_text(w, 0, 0, diag));
 error:
@@ -306,14 +306,14 @@ dop_mode_embed(dop_cli *cli, dop_diag *diag)
     if (lines)
         DOP_TRY(dop_cli_text(cli, w.model, NULL, diag, &w.text));
     if (lines)
-        DOP_TRY(choose_prompt(&w, diag));
-    DOP_TRY(lines ? read_lines(&w, NULL, diag) : read_prompt(&w, diag));
+        DOP_TRY(choose_embed_prompt(&w, diag));
+    DOP_TRY(lines ? read_lines(&w, NULL, diag) : read_embed_prompt(&w, diag));
     if (w.program.classes)
         DOP_TRY(DOP_FAIL_IN(diag, DOP_E_INPUT, cli->plans.items[0],
                             "the model gives scores of texts and no vectors: use --score or --rerank"));
-    DOP_TRY(all ? write_rows(&w, diag) : compute(&w, diag));
+    DOP_TRY(all ? write_program_rows(&w, diag) : compute_vectors(&w, diag));
     if (!all)
-        DOP_TRY(lines ? print_lines(&w, diag) : print_one(&w, "embedding", diag));
+        DOP_TRY(lines ? print_lines(&w, diag) : print_single_result(&w, "embedding", diag));
     print_times(&w);
 error:
     close_work(&w);
@@ -332,9 +332,9 @@ dop_mode_classify(dop_cli *cli, dop_diag *diag)
                             "the model gives no scores of texts: use --embed, or --rerank to compare vectors"));
     if (lines)
         DOP_TRY(dop_cli_text(cli, w.model, NULL, diag, &w.text));
-    DOP_TRY(lines ? read_lines(&w, NULL, diag) : read_prompt(&w, diag));
-    DOP_TRY(compute(&w, diag));
-    DOP_TRY(lines ? print_lines(&w, diag) : print_one(&w, "scores", diag));
+    DOP_TRY(lines ? read_lines(&w, NULL, diag) : read_embed_prompt(&w, diag));
+    DOP_TRY(compute_vectors(&w, diag));
+    DOP_TRY(lines ? print_lines(&w, diag) : print_single_result(&w, "scores", diag));
     print_times(&w);
 error:
     close_work(&w);
@@ -343,7 +343,7 @@ error:
 
 /* Returns the cosine similarity of text i and the query (text 0). */
 static float
-likeness(const work *w, size_t i)
+get_query_similarity(const work *w, size_t i)
 {
     double sum = 0, a = 0, b = 0;
     const float *x = w->vectors, *y = w->vectors + i * w->width;
@@ -376,10 +376,10 @@ dop_mode_rerank(dop_cli *cli, dop_diag *diag)
     if (st == DOP_OK)
         st = read_lines(&w, pairs ? cli->rerank : NULL, diag);
     if (st == DOP_OK)
-        st = compute(&w, diag);
+        st = compute_vectors(&w, diag);
     for (size_t i = pairs ? 0 : 1; i < w.n && st == DOP_OK; i++)
         dop_buf_printf(&out, "{\"index\":%zu,\"score\":%.9g}\n", pairs ? i : i - 1,
-                       (double)(pairs ? dop_relevance(w.vectors + i * w.width, w.width) : likeness(&w, i)));
+                       (double)(pairs ? dop_relevance(w.vectors + i * w.width, w.width) : get_query_similarity(&w, i)));
     if (st == DOP_OK)
         st = dop_cli_print_buf(&out, diag);
     if (st == DOP_OK)

@@ -92,7 +92,7 @@ dop_cli_generation_finish(dop_cli_generation *gen)
 
 /* Discards the last text. */
 static dop_status
-forget(dop_cli_generation *g, uint32_t n, dop_diag *diag)
+discard_last_text(dop_cli_generation *g, uint32_t n, dop_diag *diag)
 {
     dop_generation_destroy(g->writer);
     g->writer = NULL;
@@ -115,14 +115,14 @@ dop_cli_generation_begin(dop_cli_generation *gen, size_t n_prompt, uint32_t n_to
                                         .max_tokens = n_tokens,
                                         .n_top = gen->n_top,
                                         .ignore_end = gen->ignore_end};
-    DOP_RETURN_IF_ERROR(forget(gen, n_tokens, diag));
+    DOP_RETURN_IF_ERROR(discard_last_text(gen, n_tokens, diag));
     DOP_RETURN_IF_ERROR(dop_generation_create(gen->sequence, &how, diag, &gen->writer));
     return dop_generation_begin(gen->writer, n_prompt, diag);
 }
 
 /* Records a token with its time and log-probabilities, and prints its text. */
 static dop_status
-take(dop_cli_generation *g, const dop_generation_token *token, dop_diag *diag)
+take_generated_token(dop_cli_generation *g, const dop_generation_token *token, dop_diag *diag)
 {
     const size_t i = g->ids.count, each = (size_t)g->n_top + 1;
     g->times[i] = dop_now_ms();
@@ -147,7 +147,7 @@ dop_cli_generate(dop_cli_generation *gen, uint32_t n_tokens, dop_diag *diag)
     dop_generation_token token = {.end = n_tokens > 0 ? DOP_END_NOT_YET : DOP_END_LENGTH};
     while (token.end == DOP_END_NOT_YET && !(g->interrupted && *g->interrupted)) {
         DOP_RETURN_IF_ERROR(dop_generation_next(g->writer, diag, &token));
-        DOP_RETURN_IF_ERROR(take(g, &token, diag));
+        DOP_RETURN_IF_ERROR(take_generated_token(g, &token, diag));
     }
     if (token.end == DOP_END_NOT_YET) {
         DOP_RETURN_IF_ERROR(dop_generation_stop(g->writer, diag, &token));

@@ -88,7 +88,7 @@ error:
 
 /* Encodes one line as ids to append to the sequence. */
 static dop_status
-encode(dop_talk *t, const char *line, size_t len, dop_diag *diag, dop_ids *out_ids)
+encode_line(dop_talk *t, const char *line, size_t len, dop_diag *diag, dop_ids *out_ids)
 {
     const bool start = n_tokens(t) == 0;
     const unsigned special = t->cli->no_special ? 0 : (unsigned)DOP_TEXT_PARSE_SPECIAL;
@@ -102,7 +102,7 @@ encode(dop_talk *t, const char *line, size_t len, dop_diag *diag, dop_ids *out_i
 
 /* Counts the tokens of the line if all earlier turns were dropped. */
 static dop_status
-alone(dop_talk *t, const dop_ids *line_ids, dop_diag *diag, size_t *out_n)
+count_line_alone(dop_talk *t, const dop_ids *line_ids, dop_diag *diag, size_t *out_n)
 {
     *out_n = line_ids->count + dop_text_adds_bos(t->gen.text);
     if (!t->chat)
@@ -119,7 +119,7 @@ alone(dop_talk *t, const dop_ids *line_ids, dop_diag *diag, size_t *out_n)
 
 /* Changes the seed, so that a retry picks different tokens. */
 static void
-draw_anew(dop_talk *t)
+change_seed(dop_talk *t)
 {
     t->gen.sampling.seed += 0x9e3779b97f4a7c15u; /* golden ratio: avoids other small user seeds */
     dop_sequence_set_sampling(t->gen.sequence, &t->gen.sampling);
@@ -143,7 +143,7 @@ drop_oldest(dop_talk *t, dop_diag *diag)
         bool bos = begin == 0 && dop_text_adds_bos(t->gen.text);
         st = dop_sequence_cut(t->gen.sequence, begin + bos, end - begin - bos, diag);
     }
-    draw_anew(t);
+    change_seed(t);
     t->n_turns--;
     memmove(t->turns, t->turns + 1, t->n_turns * sizeof *t->turns);
     for (size_t i = 0; i < t->n_turns; i++)
@@ -169,7 +169,7 @@ make_room(dop_talk *t, const char *line, size_t len, size_t used, uint32_t answe
         st = drop_oldest(t, diag);
         dropped++;
         if (st == DOP_OK && (what == DOP_TALK_DROP || t->n_turns == 0))
-            st = encode(t, line, len, diag, out_ids);
+            st = encode_line(t, line, len, diag, out_ids);
     }
     if (st == DOP_OK && dropped == 1)
         fprintf(stderr, "doppler-exec: the context of %u tokens is full: the oldest turn is forgotten\n", ctx);
@@ -181,7 +181,7 @@ make_room(dop_talk *t, const char *line, size_t len, size_t used, uint32_t answe
 
 /* Encodes a line and ensures that it fits the context with an answer of some length. */
 static dop_status
-fit(dop_talk *t, const char *line, size_t len, bool again, dop_diag *diag, dop_ids *out_ids)
+fit_line_to_context(dop_talk *t, const char *line, size_t len, bool again, dop_diag *diag, dop_ids *out_ids)
 {
     const uint32_t ctx = t->gen.facts.ctx, wanted = t->cli->n_predict;
     /* least: free tokens below which the user is asked. room: free tokens to make then, so that not every line asks. */
@@ -189,9 +189,9 @@ fit(dop_talk *t, const char *line, size_t len, bool again, dop_diag *diag, dop_i
     size_t lone = 0;
     least = least ? least : 1;
     room = room ? room : 1;
-    DOP_RETURN_IF_ERROR(encode(t, line, len, diag, out_ids));
+    DOP_RETURN_IF_ERROR(encode_line(t, line, len, diag, out_ids));
     if (n_tokens(t) + out_ids->count + least > ctx)
-        DOP_RETURN_IF_ERROR(alone(t, out_ids, diag, &lone));
+        DOP_RETURN_IF_ERROR(count_line_alone(t, out_ids, diag, &lone));
     if (lone >= ctx)
         /* nothing is dropped if the line cannot fit at all */
         return DOP_FAIL(
@@ -252,10 +252,10 @@ write_answer(dop_talk *t, const dop_ids *ids, dop_diag *diag)
 
 /* Answers the last message, which is the line. */
 static dop_status
-answer(dop_talk *t, const char *line, size_t len, bool again, dop_diag *diag)
+answer_line(dop_talk *t, const char *line, size_t len, bool again, dop_diag *diag)
 {
     dop_ids ids = {0};
-    dop_status st = fit(t, line, len, again, diag, &ids);
+    dop_status st = fit_line_to_context(t, line, len, again, diag, &ids);
     t->refused = st == DOP_E_INPUT;
     if (st == DOP_OK && (st = push_turn(t, t->chat ? 0 : n_tokens(t), diag)) == DOP_OK) {
         st = write_answer(t, &ids, diag);
@@ -279,7 +279,7 @@ dop_talk_answer(dop_talk *talk, const char *line, size_t len, dop_diag *diag)
     t->refused = st == DOP_E_INPUT;
     t->n_asked = t->images.n;
     if (added)
-        st = answer(t, line, len, false, diag);
+        st = answer_line(t, line, len, false, diag);
     if (t->refused && added)
         json_array_remove(t->messages, json_array_size(t->messages) - 1);
     if (t->refused) {
@@ -291,7 +291,7 @@ dop_talk_answer(dop_talk *talk, const char *line, size_t len, dop_diag *diag)
 
 /* Returns the message of the last line and its index in *out_at, or NULL. */
 static const json_t *
-last_line(const dop_talk *t, size_t *out_at)
+find_last_line(const dop_talk *t, size_t *out_at)
 {
     const size_t n = json_array_size(t->messages);
     *out_at = n >= 2 ? n - 2 : 0;
@@ -310,9 +310,9 @@ forget_line(dop_talk *t, size_t at)
 
 /* Removes the last turn from the sequence. */
 static dop_status
-take_back(dop_talk *t, dop_diag *diag)
+remove_last_turn(dop_talk *t, dop_diag *diag)
 {
-    draw_anew(t);
+    change_seed(t);
     t->n_turns--;
     /* Chat tokens stay in the sequence: the next line is rendered and feeds only the tokens that differ. */
     return t->chat && t->n_turns > 0 ? DOP_OK : dop_sequence_rewind(t->gen.sequence, t->turns[t->n_turns], diag);
@@ -323,15 +323,15 @@ dop_talk_retry(dop_talk *talk, dop_diag *diag)
 {
     dop_talk *t = talk;
     size_t at;
-    const json_t *content = json_object_get(last_line(t, &at), "content");
+    const json_t *content = json_object_get(find_last_line(t, &at), "content");
     t->refused = t->is_full = false;
     if (!content)
         return DOP_FAIL(diag, DOP_E_USAGE, "there is no line to answer again");
     char *line = strndup(json_string_value(content), json_string_length(content));
     dop_status st = DOP_OK;
-    DOP_TRY(line ? take_back(t, diag) : DOP_NO_MEMORY(diag));
+    DOP_TRY(line ? remove_last_turn(t, diag) : DOP_NO_MEMORY(diag));
     json_array_remove(t->messages, at + 1);
-    DOP_TRY(answer(t, line, json_string_length(content), true, diag));
+    DOP_TRY(answer_line(t, line, json_string_length(content), true, diag));
 error:
     if (t->refused)
         /* interrupted: the line is dropped */
@@ -345,7 +345,7 @@ dop_talk_undo(dop_talk *talk, dop_diag *diag, char **out_line)
 {
     dop_talk *t = talk;
     size_t at;
-    const json_t *message = last_line(t, &at);
+    const json_t *message = find_last_line(t, &at);
     *out_line = NULL;
     if (t->n_turns == 0)
         return DOP_FAIL(diag, DOP_E_USAGE, "there is nothing to undo");
@@ -356,7 +356,7 @@ dop_talk_undo(dop_talk *talk, dop_diag *diag, char **out_line)
         json_array_remove(t->messages, at + 1);
         forget_line(t, at);
     }
-    return take_back(t, diag);
+    return remove_last_turn(t, diag);
 }
 
 dop_status
@@ -378,7 +378,7 @@ dop_talk_reset(dop_talk *talk, dop_diag *diag)
     dop_cli_images_drop(&talk->images, 0, SIZE_MAX);
     talk->n_asked = 0;
     talk->n_turns = 0;
-    draw_anew(talk);
+    change_seed(talk);
     return dop_sequence_rewind(talk->gen.sequence, 0, diag);
 }
 
@@ -401,7 +401,7 @@ dop_talk_save(dop_talk *talk, const char *path, dop_diag *diag)
 
 /* Restores turns and messages from a session's note, if they are consistent with the sequence. */
 static dop_status
-take_note(dop_talk *t, const json_t *note, const char *path, dop_diag *diag)
+restore_session_note(dop_talk *t, const json_t *note, const char *path, dop_diag *diag)
 {
     const json_t *turns = json_object_get(note, "turns"), *messages = json_object_get(note, "messages");
     size_t i, n = json_array_size(turns);
@@ -434,7 +434,7 @@ dop_talk_load(dop_talk *talk, const char *path, dop_diag *diag)
         return st;
     json_t *note;
     dop_json_decode(text, n, NULL, NULL, &note);
-    st = take_note(talk, note, path, diag);
+    st = restore_session_note(talk, note, path, diag);
     json_decref(note);
     dop_free(text);
     if (st != DOP_OK)

@@ -29,7 +29,7 @@ typedef struct files {
 } files;
 
 static bool
-ends(const char *name, const char *with)
+file_name_ends_with(const char *name, const char *with)
 {
     const size_t n = strlen(name), len = strlen(with);
     return n >= len && strcmp(name + n - len, with) == 0;
@@ -40,8 +40,8 @@ dop_gguf_suffix(const char *name, bool *out_vision)
 {
     static const char numbers[] = "-00001-of-00000";
     const size_t n = strlen(name), short_one = strlen(".gguf"), long_one = strlen(numbers) + short_one;
-    *out_vision = name[0] != '.' && ends(name, ".gguf") && strstr(name, "mmproj");
-    if (!ends(name, ".gguf") || *out_vision)
+    *out_vision = name[0] != '.' && file_name_ends_with(name, ".gguf") && strstr(name, "mmproj");
+    if (!file_name_ends_with(name, ".gguf") || *out_vision)
         return 0;
     const char *tail = n > long_one ? name + n - long_one : "";
     size_t same = 0; /* length of the match; digits match digits, other characters themselves */
@@ -74,7 +74,7 @@ dop_is_model(const char *path)
 /* --- files of a model -------------------------------------------------------------------------------------------- */
 
 static void
-add_file(files *f, const char *path)
+add_model_file(files *f, const char *path)
 {
     if (f->n == f->cap) {
         const size_t cap = f->cap ? 2 * f->cap : 32;
@@ -92,14 +92,14 @@ add_file(files *f, const char *path)
 
 /* True if no importer reads files with this name. */
 static bool
-is_beside_the_model(const char *name)
+is_ignored_file(const char *name)
 {
     static const char *const endings[] = {".md",  ".html", ".png", ".jpg",    ".jpeg", ".gif",    ".svg",  ".pdf",
                                           ".py",  ".onnx", ".h5",  ".ot",     ".pth",  ".pt",     ".ckpt", ".msgpack",
                                           ".log", ".lock", ".tmp", ".txt.gz", ".plan", ".weights"};
     bool is = name[0] == '.' || strstr(name, ".tmp.") != NULL;
     for (size_t i = 0; i < sizeof endings / sizeof *endings && !is; i++)
-        is = ends(name, endings[i]);
+        is = file_name_ends_with(name, endings[i]);
     return is;
 }
 
@@ -110,7 +110,7 @@ dop_is_model_folder(const char *dir) /* other folders may be huge, so they are n
     DIR *d = opendir(dir);
     for (struct dirent *e; d && !is && (e = readdir(d));)
         is = strcmp(e->d_name, "config.json") == 0 || strcmp(e->d_name, "manifest.json") == 0 ||
-             strcmp(e->d_name, "model_index.json") == 0 || ends(e->d_name, ".gguf");
+             strcmp(e->d_name, "model_index.json") == 0 || file_name_ends_with(e->d_name, ".gguf");
     if (d)
         closedir(d);
     return is;
@@ -123,7 +123,7 @@ add_folder(files *f, const char *dir, int depth)
     for (struct dirent *e; d && !f->failed && f->n < MOST_FILES && (e = readdir(d));) {
         struct stat sb;
         char *path;
-        if (is_beside_the_model(e->d_name) || fstatat(dirfd(d), e->d_name, &sb, 0) != 0)
+        if (is_ignored_file(e->d_name) || fstatat(dirfd(d), e->d_name, &sb, 0) != 0)
             continue;
         if (asprintf(&path, "%s/%s", dir, e->d_name) < 0) {
             f->failed = true;
@@ -132,7 +132,7 @@ add_folder(files *f, const char *dir, int depth)
         if (S_ISDIR(sb.st_mode) && depth < MOST_DEPTH)
             add_folder(f, path, depth + 1);
         else if (S_ISREG(sb.st_mode))
-            add_file(f, path);
+            add_model_file(f, path);
         free(path);
     }
     if (d)
@@ -144,8 +144,8 @@ static void
 add_gguf(files *f, const char *path)
 {
     const size_t n = strlen(path), tail = sizeof "-00001-of-00000.gguf" - 1;
-    add_file(f, path);
-    if (n < tail || strncmp(path + n - tail, "-00001-of-", 10) != 0 || !ends(path, ".gguf"))
+    add_model_file(f, path);
+    if (n < tail || strncmp(path + n - tail, "-00001-of-", 10) != 0 || !file_name_ends_with(path, ".gguf"))
         return;
     const unsigned long parts = strtoul(path + n - 10, NULL, 10);
     for (unsigned long i = 2; i <= parts && i < MOST_FILES; i++) {
@@ -154,7 +154,7 @@ add_gguf(files *f, const char *path)
             f->failed = true;
             return;
         }
-        add_file(f, other);
+        add_model_file(f, other);
         free(other);
     }
 }
@@ -167,7 +167,7 @@ add_mmproj(files *f, const char *path)
     size_t n = 0;
     DIR *d = dir ? opendir(*dir ? dir : ".") : NULL;
     for (struct dirent *e; d && (e = readdir(d));) {
-        if (e->d_name[0] == '.' || !ends(e->d_name, ".gguf") || !strstr(e->d_name, "mmproj") || n++ > 0)
+        if (e->d_name[0] == '.' || !file_name_ends_with(e->d_name, ".gguf") || !strstr(e->d_name, "mmproj") || n++ > 0)
             continue;
         if (asprintf(&found, "%s%s", dir, e->d_name) < 0)
             found = NULL;
@@ -176,7 +176,7 @@ add_mmproj(files *f, const char *path)
     if (d)
         closedir(d);
     if (n == 1 && found)
-        add_file(f, found);
+        add_model_file(f, found);
     f->failed = f->failed || !dir;
     free(found);
     free(dir);
@@ -184,7 +184,7 @@ add_mmproj(files *f, const char *path)
 
 /* Adds the tokenizer and configuration files that the compiler reads next to a single-file diffusion model. */
 static void
-add_beside(files *f, const char *path)
+add_companion_files(files *f, const char *path)
 {
     static const char *const names[] = {"tokenizer/vocab.json",
                                         "tokenizer/merges.txt",
@@ -210,7 +210,7 @@ add_beside(files *f, const char *path)
             return;
         }
         if (stat(name, &sb) == 0 && S_ISREG(sb.st_mode))
-            add_file(f, name);
+            add_model_file(f, name);
         free(name);
     }
 }
@@ -238,14 +238,14 @@ put_state(const struct stat *sb, char *out, size_t cap)
 
 /* Returns the path of the cached digest for the file at an absolute path; the caller frees it. */
 static char *
-memory_of(const dop_plan_cache *cache, const char *full)
+make_digest_path(const dop_plan_cache *cache, const char *full)
 {
     char *path;
     return asprintf(&path, "%s/%016" PRIx64, cache->files, (uint64_t)XXH3_64bits(full, strlen(full))) < 0 ? NULL : path;
 }
 
 static bool
-recall(const char *memory, const char *full, const char *state, digest *out)
+read_cached_digest(const char *memory, const char *full, const char *state, digest *out)
 {
     char line[4096 + 300], want[4096 + 256];
     FILE *f = fopen(memory, "re");
@@ -294,7 +294,7 @@ digest_piece(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 /* Computes the digest of a file from the digests of its pieces. An unreadable file has digest 0; the compiler
  * reports the error later. */
 static dop_status
-compute(files *f, const char *path, dop_diag *diag, digest *out)
+compute_file_digest(files *f, const char *path, dop_diag *diag, digest *out)
 {
     dop_map map = {0};
     XXH3_state_t *s = XXH3_createState();
@@ -327,15 +327,15 @@ digest_of(const dop_plan_cache *cache, files *f, const char *path, dop_diag *dia
 {
     struct stat before, after;
     char state[256], later[256];
-    char *full = realpath(path, NULL), *memory = full ? memory_of(cache, full) : NULL;
+    char *full = realpath(path, NULL), *memory = full ? make_digest_path(cache, full) : NULL;
     dop_status st = DOP_OK;
     *out = (digest){0};
     if (memory && strlen(full) < 4096 && stat(path, &before) == 0) {
         put_state(&before, state, sizeof state);
         const bool fresh = is_fresh(&before);
-        if (recall(memory, full, state, out)) {
+        if (read_cached_digest(memory, full, state, out)) {
             f->hashed += (uint64_t)before.st_size;
-        } else if ((st = compute(f, path, diag, out)) == DOP_OK && !fresh && stat(path, &after) == 0) {
+        } else if ((st = compute_file_digest(f, path, diag, out)) == DOP_OK && !fresh && stat(path, &after) == 0) {
             put_state(&after, later, sizeof later);
             dop_buf line = {0};
             dop_buf_printf(&line, "%s\t%s\t%016" PRIx64 " %016" PRIx64 "\n", full, state, out->high, out->low);
@@ -344,7 +344,7 @@ digest_of(const dop_plan_cache *cache, files *f, const char *path, dop_diag *dia
             dop_buf_finish(&line);
         }
     } else {
-        st = compute(f, path, diag, out);
+        st = compute_file_digest(f, path, diag, out);
     }
     free(memory);
     free(full);
@@ -362,7 +362,7 @@ add_option_path(const dop_plan_cache *cache, const char *option, const char *pat
     if (stat(path, &sb) != 0)
         return DOP_OK;
     if (S_ISREG(sb.st_mode))
-        add_file(&f, path);
+        add_model_file(&f, path);
     else if (S_ISDIR(sb.st_mode) && dop_is_model_folder(path))
         add_folder(&f, path, 1);
     if (f.n > 1)
@@ -466,7 +466,7 @@ add_option_files(const dop_plan_cache *cache, const dop_compile_options *o, file
 /* Returns the sum of the digests of files in a folder and its subfolders, independent of their order. 0: no such
  * folder. */
 static uint64_t
-folder_digest(const char *dir, int depth)
+compute_folder_digest(const char *dir, int depth)
 {
     uint64_t sum = 0;
     DIR *d = opendir(dir);
@@ -479,7 +479,7 @@ folder_digest(const char *dir, int depth)
             sum += XXH3_64bits_withSeed(map.data, map.size, XXH3_64bits(e->d_name, strlen(e->d_name)));
             dop_map_close(&map);
         } else if (depth < MOST_DEPTH) {
-            sum += folder_digest(path, depth + 1);
+            sum += compute_folder_digest(path, depth + 1);
         }
         free(path);
     }
@@ -512,7 +512,7 @@ add_compiler(const dop_plan_cache *cache, dop_diag *diag, dop_buf *key)
             st = DOP_NO_MEMORY(diag);
             break;
         }
-        dop_buf_printf(key, "%016" PRIx64 "\n", folder_digest(folder, 1));
+        dop_buf_printf(key, "%016" PRIx64 "\n", compute_folder_digest(folder, 1));
         free(folder);
     }
     free(library);
@@ -537,8 +537,8 @@ dop_model_key(const dop_plan_cache *cache, const char *model, const dop_compile_
         add_gguf(&f, root);
     if (!is_folder && !options->mmproj)
         add_mmproj(&f, root);
-    if (!is_folder && ends(root, ".safetensors"))
-        add_beside(&f, root);
+    if (!is_folder && file_name_ends_with(root, ".safetensors"))
+        add_companion_files(&f, root);
     if (f.n > 1)
         qsort(f.paths, f.n, sizeof *f.paths, by_name);
     for (size_t i = 0; i < f.n; i++)

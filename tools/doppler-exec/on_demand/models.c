@@ -57,7 +57,7 @@ struct dop_cli_models {
     refused_kernels refused;
     bool avoids; /* kernels to avoid were added since the list was stored */
     bool made;   /* a plan was compiled in this run */
-    /* Instance of identify(). Kept until the model has its own, so that the driver is loaded once
+    /* Instance of identify_device(). Kept until the model has its own, so that the driver is loaded once
      * (tests/bench/log/2026-11-27-cold-starts.md). */
     dop_instance instance;
     uint32_t tries;
@@ -69,7 +69,7 @@ struct dop_cli_models {
 
 /* Computes the device part of plan keys: the device's digest, combined with the kernels to avoid if there are any. */
 static dop_status
-mix(chosen_device *d, dop_diag *diag)
+make_device_key(chosen_device *d, dop_diag *diag)
 {
     dop_buf text = {0};
     d->id = d->bare;
@@ -96,7 +96,7 @@ note_device(struct dop_cli_models *m, uint32_t number, const char *name, const c
         m->avoids = false;
         dop_buf_finish(&m->here.avoid);
         dop_plan_cache_avoided(&m->cache, &bare, m->release, &m->here.avoid);
-        dop_status st = mix(&m->here, diag);
+        dop_status st = make_device_key(&m->here, diag);
         if (st != DOP_OK)
             return st;
     }
@@ -130,7 +130,7 @@ compare_device(void *user, const dop_device_facts *facts, dop_diag *diag)
 
 /* Finds the device that the runtime will choose. */
 static dop_status
-identify(const dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
+identify_device(const dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
 {
     dop_instance *instance = &m->instance;
     uint32_t index = 0;
@@ -153,7 +153,7 @@ identify(const dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
 
 /* Shows notes about a model; other compiler messages need -v. */
 static void
-show_note(void *user, const char *text)
+show_model_note(void *user, const char *text)
 {
     const dop_cli *cli = user;
     if (cli->verbose || (!cli->quiet && strstr(text, ": note: ")))
@@ -161,7 +161,7 @@ show_note(void *user, const char *text)
 }
 
 static dop_status
-compile(const dop_cli *cli, struct dop_cli_models *m, const model_plan *x, dop_diag *diag)
+compile_model_plan(const dop_cli *cli, struct dop_cli_models *m, const model_plan *x, dop_diag *diag)
 {
     dop_compile_options o = m->options;
     o.model_weights = !o.parts; /* no copy of the weights, but parts may run on other hosts */
@@ -182,7 +182,7 @@ compile(const dop_cli *cli, struct dop_cli_models *m, const model_plan *x, dop_d
         o.avoids = avoids;
     }
     if (m->rounds == 0 || cli->verbose) /* shown once */
-        o.notes = (dop_log){show_note, (void *)(uintptr_t)cli};
+        o.notes = (dop_log){show_model_note, (void *)(uintptr_t)cli};
     dop_plan_cache_trim(&m->cache, x->bytes, NULL);
     dop_status st = dop_load_and_compile(x->model, x->plan, &o, diag, &facts);
     dop_progress_line_end(&m->line);
@@ -211,7 +211,7 @@ compile(const dop_cli *cli, struct dop_cli_models *m, const model_plan *x, dop_d
 
 /* Compiles a model's plan, unless another process does so first. */
 static dop_status
-make(const dop_cli *cli, struct dop_cli_models *m, const model_plan *x, dop_diag *diag)
+make_plan_once(const dop_cli *cli, struct dop_cli_models *m, const model_plan *x, dop_diag *diag)
 {
     bool waited;
     dop_status st = dop_plan_cache_lock(&m->cache, &x->key, &m->options.progress, diag, &waited);
@@ -219,14 +219,14 @@ make(const dop_cli *cli, struct dop_cli_models *m, const model_plan *x, dop_diag
         return st;
     if (waited && cli->verbose)
         dop_say("info", "another process was compiling %s", x->model);
-    st = dop_plan_cache_use(x->plan) ? DOP_OK : compile(cli, m, x, diag);
+    st = dop_plan_cache_use(x->plan) ? DOP_OK : compile_model_plan(cli, m, x, diag);
     dop_plan_cache_unlock(&m->cache, &x->key);
     return st;
 }
 
 /* Sets the plan's path to the entry for device `id`. */
 static dop_status
-place(struct dop_cli_models *m, model_plan *x, const dop_cache_device *id, dop_diag *diag)
+set_plan_path(struct dop_cli_models *m, model_plan *x, const dop_cache_device *id, dop_diag *diag)
 {
     free(x->plan);
     x->plan = dop_plan_cache_path(&m->cache, &x->key, id);
@@ -240,9 +240,9 @@ make_all(const dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
 {
     m->expected = m->here.id;
     for (size_t i = 0; i < m->n; i++) {
-        DOP_RETURN_IF_ERROR(place(m, &m->list[i], &m->expected, diag));
+        DOP_RETURN_IF_ERROR(set_plan_path(m, &m->list[i], &m->expected, diag));
         if (!dop_plan_cache_use(m->list[i].plan))
-            DOP_RETURN_IF_ERROR(make(cli, m, &m->list[i], diag));
+            DOP_RETURN_IF_ERROR(make_plan_once(cli, m, &m->list[i], diag));
     }
     return DOP_OK;
 }
@@ -256,7 +256,7 @@ find_all(struct dop_cli_models *m, dop_status *out_st, dop_diag *diag)
     bool found = !m->tied || dop_plan_cache_last(&m->cache, &m->list[0].key, &id);
     *out_st = DOP_OK;
     for (size_t i = 0; i < m->n && found && *out_st == DOP_OK; i++)
-        if ((*out_st = place(m, &m->list[i], &id, diag)) == DOP_OK)
+        if ((*out_st = set_plan_path(m, &m->list[i], &id, diag)) == DOP_OK)
             found = dop_plan_cache_use(m->list[i].plan);
     m->expected = id;
     if (!m->tied)
@@ -267,7 +267,7 @@ find_all(struct dop_cli_models *m, dop_status *out_st, dop_diag *diag)
 /* --- the command line ----------------------------------------------------------------------------------------------------------- */
 
 static uint64_t
-limit_of(const dop_cli *cli)
+get_cache_limit(const dop_cli *cli)
 {
     return cli->cache_limit ? (uint64_t)cli->cache_limit << 20 : DEFAULT_LIMIT;
 }
@@ -283,14 +283,14 @@ need_folder(const dop_cli *cli, dop_diag *diag)
 
 /* Returns the progress callback: the command line's, or a progress line. */
 static dop_progress
-shown(const dop_cli *cli, struct dop_cli_models *m)
+choose_progress(const dop_cli *cli, struct dop_cli_models *m)
 {
     return cli->progress.fn ? cli->progress : (dop_progress){dop_progress_line_show, &m->line};
 }
 
 /* Returns the compile options of the command line. */
 static dop_compile_options
-options_of(const dop_cli *cli)
+get_compile_options(const dop_cli *cli)
 {
     dop_compile_options all = cli->compile, *o = &all;
     o->forces = cli->force.items;
@@ -309,7 +309,7 @@ options_of(const dop_cli *cli)
 dop_status
 dop_cli_models_refuse(const dop_cli *cli, dop_diag *diag)
 {
-    const dop_compile_options options = options_of(cli);
+    const dop_compile_options options = get_compile_options(cli);
     dop_buf text = {0};
     dop_compile_options_text(&options, &text);
     const dop_status st =
@@ -342,7 +342,7 @@ refuse_options(const dop_cli *cli, const dop_option *table, size_t n, const dop_
 }
 
 static dop_status
-add(struct dop_cli_models *m, const char **place_of, dop_diag *diag)
+add_model_plan(struct dop_cli_models *m, const char **place_of, dop_diag *diag)
 {
     if (!*place_of || !dop_is_model(*place_of))
         return DOP_OK;
@@ -356,7 +356,7 @@ add(struct dop_cli_models *m, const char **place_of, dop_diag *diag)
 
 /* Downloads the model of -hf and adds it to the command line's plans. */
 static dop_status
-fetch(dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
+fetch_model(dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
 {
     dop_fetch_request r = {.name = cli->hf, .endpoint = cli->hf_endpoint, .token = cli->hf_token};
     char *dir = NULL, *endpoint = NULL;
@@ -371,8 +371,8 @@ fetch(dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
     r.endpoint = endpoint;
     r.dir = dir;
     r.token = cli->hf_token && *cli->hf_token ? cli->hf_token : NULL;
-    r.progress = shown(cli, m);
-    r.log = (dop_log){show_note, cli};
+    r.progress = choose_progress(cli, m);
+    r.log = (dop_log){show_model_note, cli};
     st = endpoint ? dop_load_and_fetch(&r, diag, &m->fetched) : DOP_NO_MEMORY(diag);
     dop_progress_line_end(&m->line);
     free(endpoint);
@@ -393,23 +393,23 @@ dop_cli_models_take(dop_cli *cli, const dop_option *table, size_t n, const dop_o
     cli->compiled = m;
     dop_status st = DOP_OK;
     if (cli->hf)
-        st = fetch(cli, m, diag);
+        st = fetch_model(cli, m, diag);
     for (size_t i = 0; i < cli->plans.count && st == DOP_OK; i++)
-        st = add(m, &cli->plans.items[i], diag);
+        st = add_model_plan(m, &cli->plans.items[i], diag);
     if (st == DOP_OK)
-        st = add(m, &cli->draft, diag);
+        st = add_model_plan(m, &cli->draft, diag);
     if (st == DOP_OK)
-        st = add(m, &cli->compare, diag);
+        st = add_model_plan(m, &cli->compare, diag);
     if (st == DOP_OK && m->n == 0) /* with --models, the list has models */
         return cli->models ? DOP_OK : refuse_options(cli, table, n, given, diag);
     if (st != DOP_OK)
         return st;
     if ((st = need_folder(cli, diag)) != DOP_OK)
         return st;
-    m->options = options_of(cli);
-    m->options.progress = shown(cli, m);
+    m->options = get_compile_options(cli);
+    m->options.progress = choose_progress(cli, m);
     m->tied = !m->options.target || strstr(m->options.target, "auto") != NULL;
-    if ((st = dop_plan_cache_open(cli->cache_dir, limit_of(cli), diag, &m->cache)) != DOP_OK)
+    if ((st = dop_plan_cache_open(cli->cache_dir, get_cache_limit(cli), diag, &m->cache)) != DOP_OK)
         return st;
     for (size_t i = 0; i < m->n && st == DOP_OK; i++)
         st = dop_model_key(&m->cache, m->list[i].model, &m->options, m->release, diag, &m->list[i].key,
@@ -418,7 +418,7 @@ dop_cli_models_take(dop_cli *cli, const dop_option *table, size_t n, const dop_o
     if (st != DOP_OK || find_all(m, &st, diag) || st != DOP_OK)
         goto end;
     if (m->tied)
-        st = identify(cli, m, diag);
+        st = identify_device(cli, m, diag);
     if (st == DOP_OK)
         st = make_all(cli, m, diag);
 end:
@@ -490,7 +490,7 @@ avoid_refused(const dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
     dop_buf_append(&before, m->here.avoid.data ? m->here.avoid.data : "", m->here.avoid.size);
     add_refused(m, &names);
     bool again = names.size > 0 && !names.failed && !before.failed;
-    dop_status st = again ? mix(&m->here, &why) : DOP_OK;
+    dop_status st = again ? make_device_key(&m->here, &why) : DOP_OK;
     if (again && st == DOP_OK)
         st = make_all(cli, m, &why);
     again = again && st == DOP_OK;
@@ -508,7 +508,7 @@ avoid_refused(const dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
         dop_buf_finish(&m->here.avoid);
         m->here.avoid = before;
         before = (dop_buf){0};
-        if (mix(&m->here, NULL) == DOP_OK && names.size > 0)
+        if (make_device_key(&m->here, NULL) == DOP_OK && names.size > 0)
             (void)make_all(cli, m, NULL); /* restores the previous plans */
     }
     dop_buf_finish(&names);
@@ -518,7 +518,7 @@ avoid_refused(const dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
 
 /* Stores the kernels to avoid after a successful run, until the driver changes. */
 static void
-remember(struct dop_cli_models *m)
+store_avoided_kernels(struct dop_cli_models *m)
 {
     if (m->avoids) /* with a read-only cache, the next run finds them again */
         (void)dop_plan_cache_avoid(&m->cache, &m->here.bare, m->release, m->here.avoid.data, NULL);
@@ -535,7 +535,7 @@ dop_cli_models_again(dop_cli *cli, dop_status *io_st, dop_diag *diag)
          * avoids them. */
         if (m->refused.n > 0)
             (void)avoid_refused(cli, m, NULL);
-        remember(m);
+        store_avoided_kernels(m);
     }
     if (!m || m->n == 0 || *io_st == DOP_OK || *io_st == DOP_E_USAGE || !m->list[0].plan)
         return false;
@@ -559,7 +559,7 @@ dop_cli_models_again(dop_cli *cli, dop_status *io_st, dop_diag *diag)
     }
     if (again) {
         dop_diag_clear(diag);
-        *io_st = m->tied && !m->looked ? identify(cli, m, diag) : DOP_OK;
+        *io_st = m->tied && !m->looked ? identify_device(cli, m, diag) : DOP_OK;
         m->other = m->looked = false;
         if (*io_st == DOP_OK)
             *io_st = make_all(cli, m, diag);
@@ -613,7 +613,7 @@ dop_mode_cache_list(dop_cli *cli, dop_diag *diag)
     dop_buf text = {0};
     dop_status st = DOP_OK;
     DOP_TRY(need_folder(cli, diag));
-    DOP_TRY(dop_plan_cache_list(cli->cache_dir, limit_of(cli), diag, &text));
+    DOP_TRY(dop_plan_cache_list(cli->cache_dir, get_cache_limit(cli), diag, &text));
     DOP_TRY(dop_cli_print_buf(&text, diag));
 error:
     dop_buf_finish(&text);

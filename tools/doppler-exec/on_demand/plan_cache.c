@@ -26,7 +26,7 @@ static const char plan_ending[] = ".plan";
 
 /* Creates a folder and its parents. Returns 0 or errno. */
 static int
-make_folders(const char *dir)
+make_cache_folders(const char *dir)
 {
     char *path = strdup(dir);
     if (!path)
@@ -65,7 +65,7 @@ dop_plan_cache_open(const char *cache_dir, uint64_t limit, dop_diag *diag, dop_p
         dop_plan_cache_close(out);
         return DOP_NO_MEMORY(diag);
     }
-    int error = make_folders(out->files);
+    int error = make_cache_folders(out->files);
     if (!error && (out->lock = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666)) < 0)
         error = errno;
     free(lock);
@@ -106,7 +106,7 @@ is_entry(const char *name)
 }
 
 static bool
-later(const struct timespec *a, const struct timespec *b)
+is_later_time(const struct timespec *a, const struct timespec *b)
 {
     return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec : a->tv_nsec > b->tv_nsec;
 }
@@ -120,7 +120,7 @@ dop_plan_cache_last(const dop_plan_cache *cache, const dop_cache_key *key, dop_c
     for (struct dirent *e; d && (e = readdir(d));) {
         struct stat sb;
         if (!is_entry(e->d_name) || strncmp(e->d_name, key->text, KEY_DIGITS) != 0 ||
-            fstatat(dirfd(d), e->d_name, &sb, 0) != 0 || (found && !later(&sb.st_mtim, &best)))
+            fstatat(dirfd(d), e->d_name, &sb, 0) != 0 || (found && !is_later_time(&sb.st_mtim, &best)))
             continue;
         best = sb.st_mtim;
         found = true;
@@ -183,7 +183,7 @@ dop_plan_cache_unlock(const dop_plan_cache *cache, const dop_cache_key *key)
 
 /* Returns the path of a plan's entry for --cache-list. */
 static char *
-text_of(const char *path)
+make_text_path(const char *path)
 {
     char *text = strdup(path);
     if (text)
@@ -220,7 +220,7 @@ void
 dop_plan_cache_remove(const char *path)
 {
     uint64_t bytes = 0;
-    char *text = text_of(path);
+    char *text = make_text_path(path);
     if (unlink(path) != 0 && errno == EISDIR) {
         empty_folder(AT_FDCWD, path, 0, &bytes);
         (void)rmdir(path);
@@ -234,7 +234,7 @@ dop_status
 dop_plan_cache_describe(const char *path, const char *model, const char *options, const char *device, dop_diag *diag)
 {
     dop_buf all = {0};
-    char *to = text_of(path);
+    char *to = make_text_path(path);
     const char *const lines[] = {model, options, device};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         for (const char *c = lines[i]; *c;
@@ -309,7 +309,7 @@ static int
 by_use(const void *a, const void *b)
 {
     const entry *x = a, *y = b;
-    return later(&x->used, &y->used) ? 1 : later(&y->used, &x->used) ? -1 : strcmp(x->name, y->name);
+    return is_later_time(&x->used, &y->used) ? 1 : is_later_time(&y->used, &x->used) ? -1 : strcmp(x->name, y->name);
 }
 
 /* True for a temporary file NAME.tmp.PID of a process that has ended. */
