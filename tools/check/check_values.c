@@ -91,7 +91,7 @@ dop_check_fill_choice(dop_check_random *r, const dop_graph *g, dop_node_id id, u
             float *row = out + (uint64_t)t * k;
             uint32_t pick = dop_check_u32(r) % n;
             for (uint32_t i = 0; i < j; i++)
-                if (row[i] == (float)pick) { /* duplicate: try the next id, compare from the start */
+                if (row[i] == (float)pick) { /* duplicate: tries the next id, compares from the start */
                     pick = (pick + 1) % n;
                     i = UINT32_MAX;
                 }

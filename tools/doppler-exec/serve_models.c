@@ -22,7 +22,7 @@ log_compile_progress(void *user, const char *step, uint64_t done, uint64_t all)
     return !atomic_load(x->stop);
 }
 
-/* Finds or compiles the plan from scratch, because the model's files may have changed. */
+/* Finds or compiles the plan as at the first start, because the model's files may have changed. */
 static dop_status
 begin_model_plan(dop_host_model *x, dop_diag *diag)
 {
