@@ -1,5 +1,5 @@
-/* Profile as an HTML page (assets/profile.html): a zoomable timeline with tooltips, and tables. The page loads
- * nothing. */
+/* Profile as an HTML page (assets/profile.html): a zoomable timeline with tooltips, and tables. The page is
+ * self-contained. */
 #ifndef DOPPLER_TOOLS_PROFILE_PROFILE_HTML_H
 #define DOPPLER_TOOLS_PROFILE_PROFILE_HTML_H
 
