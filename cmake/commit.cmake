@@ -1,4 +1,4 @@
-# The commit that --version names (DOPPLER_COMMIT), where the sources are a checkout.  CMake looks again when there is another one.
+# Finds the commit for --version (DOPPLER_COMMIT) if the sources are a checkout. CMake runs again when it changes.
 find_package(Git QUIET)
 set(git_top "")
 set(DOPPLER_COMMIT "")
@@ -18,7 +18,7 @@ if(git_top STREQUAL PROJECT_SOURCE_DIR)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${git_log})
   endif()
 endif()
-# dop_names_commit(FILE): the source file is compiled with the commit as DOP_COMMIT, if it is known.
+# dop_names_commit(FILE): compiles the source file with DOP_COMMIT set to the commit, if known.
 function(dop_names_commit file)
   if(DOPPLER_COMMIT)
     set_source_files_properties(${file} PROPERTIES COMPILE_DEFINITIONS DOP_COMMIT="${DOPPLER_COMMIT}")

@@ -1,6 +1,6 @@
-# The system and the libraries that Doppler uses, and the options that follow from what is found.
+# System features and libraries, and the options that depend on them.
 
-# Plans and weights are mapped into memory and used in place.
+# Requires 64 bits: plans and weights are mapped into memory as a whole.
 if(CMAKE_SIZEOF_VOID_P AND NOT CMAKE_SIZEOF_VOID_P EQUAL 8)
   math(EXPR bits "8 * ${CMAKE_SIZEOF_VOID_P}")
   message(FATAL_ERROR "Doppler needs a 64-bit system, and ${CMAKE_C_COMPILER} makes code of ${bits} bits (docs/platforms.md)")
@@ -11,7 +11,7 @@ endif()
 
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
-# dop_need(PREFIX OPTION MODULE...): libraries of pkg-config, as PkgConfig::PREFIX.  OPTION, if not empty, leaves out what needs them.
+# dop_need(PREFIX OPTION MODULE...): requires pkg-config libraries, as PkgConfig::PREFIX. The error suggests -DOPTION=OFF unless OPTION is empty.
 function(dop_need prefix option)
   pkg_check_modules(${prefix} QUIET IMPORTED_TARGET GLOBAL ${ARGN})
   if(${prefix}_FOUND)
@@ -29,7 +29,7 @@ function(dop_need prefix option)
   endif()
   message(FATAL_ERROR "pkg-config does not find ${missing}: install the library (tests/packages.txt names Debian's package)${option}")
 endfunction()
-# dop_offer(OPTION DEFAULT HELP PREFIX MODULE...): an option that is on by default if DEFAULT is, and the libraries are found.
+# dop_offer(OPTION DEFAULT HELP PREFIX MODULE...): defines an option. It defaults to on if DEFAULT is on and the libraries are found.
 function(dop_offer option default help prefix)
   pkg_check_modules(${prefix} QUIET IMPORTED_TARGET GLOBAL ${ARGN})
   if(NOT ${prefix}_FOUND)
@@ -50,7 +50,7 @@ dop_need(JANSSON "" jansson)
 dop_need(PCRE2 "" libpcre2-8)
 dop_need(UTF8PROC "" libutf8proc)
 dop_need(XXHASH "" libxxhash)
-dop_need(ZLIB "" zlib) # how often a transcript repeats itself
+dop_need(ZLIB "" zlib) # detects repetitive transcripts by their compression ratio
 dop_need(YAML "" yaml-0.1)
 if(DOPPLER_MEDIA)
   set(DOPPLER_MEDIA_MODULES libpng libjpeg libwebpdemux libwebp)
@@ -66,7 +66,7 @@ else()
 endif()
 dop_offer(DOPPLER_EDIT ${on_posix} "line editing in doppler-exec -i" EDIT libedit)
 
-# Plugins, which programs and the library load when they need them.
+# Plugins, loaded on demand by programs and the library.
 find_package(MPI QUIET COMPONENTS C)
 option(DOPPLER_MPI "Build the plugin that runs plans in parts, one MPI rank each" ${MPI_C_FOUND})
 if(DOPPLER_MPI)
@@ -75,13 +75,13 @@ elseif(NOT MPI_C_FOUND)
   message(STATUS "DOPPLER_MPI is off (the plugin that runs plans in parts): CMake does not find MPI")
 endif()
 dop_offer(DOPPLER_FETCH ON "the plugin that downloads models, -hf" FETCH libcurl libcrypto)
-# libsndfile brings decoders that only models of speech need.
+# A plugin, because libsndfile depends on decoders that only speech models need.
 dop_offer(DOPPLER_AUDIO ON "the plugin that reads audio" AUDIO sndfile samplerate kissfft-float)
 
-# Debian 12's libshaderc.so leaves glslang's symbols undefined, so nothing can be linked with it.  Where that is so, the static parts
-# that its development packages ship are used.  gold looks only when it has all libraries that this one names.
+# Debian 12's libshaderc.so has undefined glslang symbols, so linking with it fails. In that case, the static libraries of the
+# development packages are used. gold reports undefined symbols only if it has all dependencies of a library.
 add_library(dop_shaderc INTERFACE)
-# DOPPLER_SHADERC_FILE is empty if the shader compiler is linked into libdopplerc, otherwise the shared library, as in libshaderc.so.1.
+# DOPPLER_SHADERC_FILE: shared library of the shader compiler, such as libshaderc.so.1; empty if it is linked statically.
 set(DOPPLER_SHADERC_FILE "")
 if(DOPPLER_COMPILER)
   include(CheckCSourceCompiles)
@@ -113,5 +113,5 @@ pkg_check_modules(SHADERC QUIET shaderc)
 if(NOT SHADERC_VERSION)
   set(SHADERC_VERSION "of an unknown release")
 endif()
-# From the folder of the libraries to the kernel templates of an installation.
+# Relative path from the installed libraries to the kernel templates.
 file(RELATIVE_PATH DOPPLER_GLSL_FROM_LIBRARY /${CMAKE_INSTALL_LIBDIR} /share/doppler/glsl)

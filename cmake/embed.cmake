@@ -1,8 +1,8 @@
 # cmake -DPAGE=FILE.html -DNAME=SYMBOL -DOUT=FILE.c -P embed.cmake
 #
 # Writes a C file that defines `const char *const SYMBOL`: the text of PAGE with each @file.css@ and @file.js@ replaced by
-# the file of that name beside it.  Other @names@ are holes that dop_page_fill finds when the program runs.  The output
-# depends on those files only.
+# the file of that name next to it. dop_page_fill replaces other @names@ at run time. The output depends only on
+# these files.
 file(READ "${PAGE}" page)
 get_filename_component(folder "${PAGE}" DIRECTORY)
 string(REGEX MATCHALL "@[a-z_]+\\.(css|js)@" parts "${page}")
@@ -11,7 +11,7 @@ foreach(part IN LISTS parts)
   file(READ "${folder}/${file}" text)
   string(REPLACE "${part}" "${text}" page "${page}")
 endforeach()
-# Bytes, because a string literal of this length is more than C11 promises.
+# Emits bytes, because the text exceeds the string length that C11 guarantees.
 string(HEX "${page}" hex)
 string(REGEX REPLACE "(................................)" "\\1\n" hex "${hex}")
 string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," hex "${hex}")

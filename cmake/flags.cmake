@@ -6,13 +6,13 @@ target_compile_options(dop_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion $<$<BOOL:${DOPPLER_WERROR}>:-Werror>
   # Integer constants are enumerations in this code, and their conversion to double is exact.
   $<$<C_COMPILER_ID:Clang,AppleClang>:-Wno-enum-float-conversion>
-  # Results must not depend on which compiler fused which multiply and add.
+  # Disables fused multiply-add, so that results do not depend on the compiler.
   -ffp-contract=off
-  # __FILE__ is the path inside the project, so that binaries and messages do not tell where they were built.
+  # Makes __FILE__ relative to the project, so that binaries do not depend on the build folder.
   -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
-if(WIN32) # base/os/windows has the parts of POSIX that are missing; every file includes it first
+if(WIN32) # base/os/windows supplies missing POSIX functions; every file includes it first
   target_compile_definitions(dop_flags INTERFACE _FILE_OFFSET_BITS=64 _WIN32_WINNT=0x0a00)
-  # Formats are those of C, where the compiler knows those of Microsoft's library only.
+  # Disables format warnings: the compiler checks Microsoft's formats, but the code uses C's.
   target_compile_options(dop_flags INTERFACE -include base/os/windows/posix.h -Wno-format)
   target_include_directories(dop_flags SYSTEM INTERFACE ${PROJECT_SOURCE_DIR}/base/os/windows/include)
 endif()
@@ -25,8 +25,8 @@ if(DOPPLER_SANITIZE STREQUAL "thread")
   target_compile_options(dop_flags INTERFACE -fsanitize=thread -fno-omit-frame-pointer -g1 -O1)
   target_link_options(dop_flags INTERFACE -fsanitize=thread)
 elseif(DOPPLER_SANITIZE)
-  # Reports need lines only (-g1).  Most of what is built here runs for less time than the optimizer takes, which is four fifths of
-  # clang's time: only targets with the property DOPPLER_RUNS_LONG are optimized.
+  # -g1: reports only need line numbers. Only targets with the property DOPPLER_RUNS_LONG are optimized, because most programs
+  # run for less time than the optimizer, which takes four fifths of clang's time.
   target_compile_options(dop_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined
                                              -fno-omit-frame-pointer -g1
                                              -O$<OR:$<BOOL:${DOPPLER_FUZZ}>,$<BOOL:$<TARGET_PROPERTY:DOPPLER_RUNS_LONG>>>)
@@ -41,8 +41,8 @@ endif()
 if(DOPPLER_FUZZ AND NOT DOPPLER_FUZZERS)
   message(FATAL_ERROR "DOPPLER_FUZZ needs DOPPLER_SANITIZE and clang")
 endif()
-# Short runs of the fuzzers (tests) count branches in the modules that read outside bytes, except in sources where tests spend their
-# time; operands of comparisons cost more, and are reported in long runs (DOPPLER_FUZZ), by all modules.
+# Short fuzzer runs (tests) count branches in modules that parse untrusted input, except in the sources that dominate their run
+# time. Long runs (DOPPLER_FUZZ) also trace comparison operands, which is slower, in all modules.
 set(dop_report_branches "")
 set(dop_report_no_branches "")
 if(DOPPLER_FUZZ)

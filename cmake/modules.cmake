@@ -1,8 +1,8 @@
 # dop_module(NAME [IN_LIBRARY] [READS_INPUT] [FOLDERS FOLDER...] [SOURCES FILE...] [LINK LIBRARY...])
 #
-# Makes the static library NAME of all C files of FOLDERS, and of SOURCES; paths are relative to the module's CMakeLists.txt.
+# Builds the static library NAME from all C files in FOLDERS and from SOURCES, relative to the module's CMakeLists.txt.
 #   IN_LIBRARY   the objects are also part of a shared library
-#   READS_INPUT  the module reads outside bytes: it reports branches to the fuzzers, and is optimized with sanitizers
+#   READS_INPUT  the module parses untrusted input: it has fuzzer coverage, and is optimized in sanitizer builds
 function(dop_module name)
   cmake_parse_arguments(MODULE "IN_LIBRARY;READS_INPUT" "" "FOLDERS;SOURCES;LINK" ${ARGN})
   foreach(folder IN LISTS MODULE_FOLDERS)
@@ -23,8 +23,8 @@ function(dop_module name)
   endif()
 endfunction()
 
-# dop_uses(MODULE): the library dop_uses_MODULE is libdoppler.so for programs, which hold none of its objects (their property
-# DOPPLER_PROGRAM), and the module itself for tests, which look inside and replace functions.
+# dop_uses(MODULE): defines dop_uses_MODULE. For programs (property DOPPLER_PROGRAM) it links libdoppler.so; for tests, which
+# use internals and replace functions, it links the module statically.
 function(dop_uses module)
   add_library(dop_uses_${module} INTERFACE)
   target_link_libraries(dop_uses_${module} INTERFACE
@@ -35,8 +35,8 @@ dop_uses(text)
 dop_uses(media)
 dop_uses(runtime)
 
-# dop_plugin(NAME COMPONENT SOURCES FILE... LINK LIBRARY...) makes doppler-NAME.so, which is loaded when it is needed and uses
-# libdoppler.so, and its objects dop_NAME, for tests.
+# dop_plugin(NAME COMPONENT SOURCES FILE... LINK LIBRARY...): builds doppler-NAME.so, which is loaded on demand and links
+# libdoppler.so, and its objects as the library dop_NAME, for tests.
 function(dop_plugin name component)
   cmake_parse_arguments(PLUGIN "" "" "SOURCES;LINK" ${ARGN})
   add_library(dop_${name} STATIC ${PLUGIN_SOURCES})

@@ -1,5 +1,5 @@
-# dop_embed(MADE SYMBOL FILE [PART...]) makes the C file MADE, in which `const char *const SYMBOL` is the text of FILE.  It is made
-# again when FILE or a PART changes.
+# dop_embed(MADE SYMBOL FILE [PART...]): generates the C file MADE, in which `const char *const SYMBOL` is the text of FILE. It
+# depends on FILE and each PART.
 function(dop_embed made symbol page)
   add_custom_command(OUTPUT ${made}
     COMMAND ${CMAKE_COMMAND} -DPAGE=${page} -DNAME=${symbol} -DOUT=${made} -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
@@ -7,7 +7,7 @@ function(dop_embed made symbol page)
     VERBATIM)
 endfunction()
 
-# dop_page(NAME FOLDER TARGET) makes FOLDER/NAME.html, with its style sheet and scripts (FOLDER/NAME*), the symbol dop_page_NAME of TARGET.
+# dop_page(NAME FOLDER TARGET): embeds FOLDER/NAME.html, its style sheet and scripts (FOLDER/NAME*) as dop_page_NAME in TARGET.
 function(dop_page name folder target)
   set(folder ${CMAKE_CURRENT_SOURCE_DIR}/${folder})
   file(GLOB parts CONFIGURE_DEPENDS ${folder}/${name}.* ${folder}/${name}_*)

@@ -1,7 +1,7 @@
-# Completion for bash from a program's --help, and of values from lists of names:
+# Generates bash completion from a program's --help, and completes values from lists of names:
 #   awk -v name=PROGRAM -f completion.awk -- [--OPTION[,--OPTION]=FILE.list ...] PROGRAM.help
-# A list has a name at the start of each line; where its lines name options, it is for those lines only.
-# Words that begin with a dash are options; everything else, where no list is given, is a file.
+# A list has a name at the start of each line. A line that names options applies to these options only.
+# Words that begin with a dash complete to options; other words without a list complete to files.
 function offer(names, word,    list, n, i) {
     n = split(names, list, ",")
     for (i = 1; i <= n; i++) values[list[i]] = values[list[i]] " " word
@@ -53,7 +53,7 @@ END {
     f = name
     gsub(/-/, "_", f)
     printf "_%s() {\n    local now=${COMP_WORDS[COMP_CWORD]} at=$((COMP_CWORD - 1)) words= before= equals=\n", f
-    print "    # Bash cuts words at =, so that --option=value and A=B are three of them."
+    print "    # Bash splits words at =, so --option=value and A=B are three words."
     print "    if [ \"$now\" = = ]; then"
     print "        now= equals=1"
     print "    elif [ \"${COMP_WORDS[at]}\" = = ]; then"
@@ -62,13 +62,13 @@ END {
     print "    if [ -n \"$equals\" ] && [ \"${COMP_WORDS[at - 1]}\" = --force ]; then"
     print "        at=$((at - 1))"
     print "    elif [ \"${COMP_WORDS[at]}\" = --force ]; then"
-    print "        at=0 # names of ops are the model's"
+    print "        at=0 # names of ops depend on the model"
     print "    fi"
     print "    COMPREPLY=()\n    case ${COMP_WORDS[at]} in"
     for (i = 1; i <= n_options; i++)
         if (options[i] in values) printf "    %s) words=\"%s\" ;;\n", options[i], substr(values[options[i]], 2)
     print "    esac"
-    print "    case $now in *,*) before=${now%,*}, ;; esac # a list: its last name"
+    print "    case $now in *,*) before=${now%,*}, ;; esac # completes the last name of a list"
     print "    if [ -n \"$words\" ]; then"
     print "        mapfile -t COMPREPLY < <(compgen -P \"$before\" -W \"$words\" -- \"${now##*,}\")"
     print "        return"

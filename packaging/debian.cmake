@@ -1,4 +1,4 @@
-# `cpack` in the build folder makes the packages of Debian: programs, library, and what building with it needs.
+# Debian packages, built by `cpack` in the build folder: programs, library, and development files.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_VENDOR "Doppler authors")
 set(CPACK_PACKAGE_CONTACT "Doppler authors <doppler@localhost>")
@@ -20,7 +20,7 @@ set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_NAME doppler)
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_RECOMMENDS "doppler-compiler, mesa-vulkan-drivers")
-# The programs use names of the library that belong to one release.  Where dpkg-shlibdeps looks, the library is not installed yet.
+# The programs use privately versioned symbols of one release of the library. dpkg-shlibdeps must search the build folder.
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_DEPENDS "libdoppler0 (= ${PROJECT_VERSION})")
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR})
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SUGGESTS "doppler-mpi, doppler-audio")
@@ -51,7 +51,7 @@ foreach(component IN LISTS CPACK_COMPONENTS_ALL)
   install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION share/doc/${CPACK_DEBIAN_${upper}_PACKAGE_NAME} RENAME copyright
           COMPONENT ${component})
 endforeach()
-# The shader compiler is linked into libdopplerc where Debian's shared one cannot be: its licences go with it.
+# If the shader compiler is linked statically into libdopplerc, its licences are installed, too.
 foreach(part libshaderc-dev glslang-dev spirv-tools)
   if(EXISTS /usr/share/doc/${part}/copyright)
     install(FILES /usr/share/doc/${part}/copyright DESTINATION share/doc/libdopplerc0 RENAME copyright.${part}

@@ -1,4 +1,4 @@
-# The manual page of a program from its --help, and from sections that are roff already:
+# Generates a program's manual page from its --help and from a file of roff sections:
 #   awk -v name=PROGRAM -v version=V -v what=TEXT -f man.awk PROGRAM.help PROGRAM.man
 function roff(s) {
     gsub(/\\/, "\\e", s)
@@ -17,7 +17,7 @@ FILENAME ~ /\.man$/ {
     print
     next
 }
-# Text until the first heading, which follows an empty line and is one line with rows under it.
+# Text up to the first heading: a single line that follows an empty line and has rows under it.
 /^$/ { empty = 1; next }
 /^  -/ {
     if (heading != "") print ".SS " roff(heading)
@@ -30,7 +30,7 @@ FILENAME ~ /\.man$/ {
     rows = 1
     next
 }
-/^ / { # rows of another kind: as they are
+/^ / { # copies other rows verbatim
     if (heading != "") print ".SS " roff(heading)
     heading = ""
     print ".nf\n" roff($0) "\n.fi"

@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Tokens of the prompt whose first token is timed after opening: about as many as a short question has. */
+/* Prompt length for the time to first token: about as long as a short question. */
 enum { FIRST_PROMPT = 16 };
-/* The round that is not counted may end early: it only has to wake the device up. */
+/* Time limit of the warm-up round, which only raises the device's clocks. */
 static const double warm_up_ms = 1000;
 
-/* Tokens need not mean anything; the same ones every time (xorshift). */
+/* Fills `out` with reproducible random token ids (xorshift); speed does not depend on them. */
 static void
 random_tokens(uint32_t seed, uint32_t vocab, uint32_t *out, size_t n)
 {
@@ -35,9 +35,9 @@ feed_and_pick(dop_sequence *s, const uint32_t *ids, size_t n, dop_diag *diag)
     return dop_sequence_next(s, diag, &id);
 }
 
-/* Fills the cache up to a depth. */
+/* Fills the cache with `depth` tokens. */
 static dop_status
-fill(dop_sequence *s, const uint32_t *ids, uint32_t depth, dop_diag *diag)
+fill_bench_cache(dop_sequence *s, const uint32_t *ids, uint32_t depth, dop_diag *diag)
 {
     DOP_RETURN_IF_ERROR(dop_sequence_rewind(s, 0, diag));
     if (depth > 0)
@@ -45,9 +45,10 @@ fill(dop_sequence *s, const uint32_t *ids, uint32_t depth, dop_diag *diag)
     return dop_sequence_rewind(s, depth, diag);
 }
 
-/* One run of a test; limit_ms: no more steps of tgN after that long. */
+/* Runs a test once. A tgN test starts no step later than limit_ms. */
 static dop_status
-measure(dop_sequence *s, const dop_bench_test *t, const uint32_t *ids, double limit_ms, dop_diag *diag, double *out_ms)
+measure_sequence(dop_sequence *s, const dop_bench_test *t, const uint32_t *ids, double limit_ms, dop_diag *diag,
+                 double *out_ms)
 {
     dop_status st = dop_sequence_rewind(s, t->depth, diag);
     if (st != DOP_OK)
@@ -60,21 +61,21 @@ measure(dop_sequence *s, const dop_bench_test *t, const uint32_t *ids, double li
     return st;
 }
 
-/* Tokens that a run of a test counts. */
+/* Returns the number of tokens that one run of a test counts. */
 static double
-tokens_of(const dop_bench_test *t)
+count_test_tokens(const dop_bench_test *t)
 {
     return (double)t->n_prompt + (double)t->n_gen * t->batch;
 }
 
-/* Runs n_gen steps of n rows each, divided into groups, with as many steps in flight as the model has parts. */
+/* Runs n_gen steps of n rows, divided into groups so that each part of the model has a step in flight. */
 static dop_status
-step_groups(dop_model *m, dop_step_row *rows, uint32_t n, uint32_t groups, uint32_t n_gen, double limit_ms,
-            dop_diag *diag)
+run_step_groups(dop_model *m, dop_step_row *rows, uint32_t n, uint32_t groups, uint32_t n_gen, double limit_ms,
+                dop_diag *diag)
 {
     const double start = dop_now_ms();
     uint32_t left = n_gen;
-    /* A prompt's last token is fed by a step that others wait for: from then on all is in the states. */
+    /* Runs the first step synchronously, so that all states are complete before steps overlap. */
     dop_status st = dop_step_run(m, rows, n, diag);
     for (uint32_t k = 0; k < n && st == DOP_OK; k++)
         rows[k].token = dop_step_pick(m, k);
@@ -84,7 +85,7 @@ step_groups(dop_model *m, dop_step_row *rows, uint32_t n, uint32_t groups, uint3
         st = dop_step_start(m, rows + n * g / groups, n * (g + 1) / groups - n * g / groups, diag);
     for (; left > 0 && st == DOP_OK; left--) {
         if (limit_ms > 0 && dop_now_ms() - start > limit_ms)
-            left = 1; /* steps in flight are waited for */
+            left = 1; /* one last iteration: waits for the steps in flight */
         for (uint32_t g = 0; g < groups && st == DOP_OK; g++) {
             dop_step_row *own = rows + n * g / groups;
             const uint32_t n_own = n * (g + 1) / groups - n * g / groups;
@@ -100,7 +101,7 @@ step_groups(dop_model *m, dop_step_row *rows, uint32_t n, uint32_t groups, uint3
     return st;
 }
 
-/* One run of a test of several sequences, which begin as the first one does. */
+/* Runs a multi-sequence test once. All sequences share the first one's prefix. */
 static dop_status
 measure_batch(const dop_bench_plan *p, const dop_bench_test *t, const uint32_t *ids, double limit_ms, dop_diag *diag,
               double *out_ms)
@@ -112,7 +113,7 @@ measure_batch(const dop_bench_plan *p, const dop_bench_test *t, const uint32_t *
     double start = dop_now_ms();
     const uint32_t groups = st == DOP_OK ? dop_step_groups(s->model, n) : 0;
     if (groups > 1)
-        st = step_groups(s->model, rows, n, groups, t->n_gen, limit_ms, diag);
+        st = run_step_groups(s->model, rows, n, groups, t->n_gen, limit_ms, diag);
     for (uint32_t i = 0; i < t->n_gen && groups == 1 && st == DOP_OK; i++) {
         st = dop_step_run(s->model, rows, n, diag);
         for (uint32_t k = 0; k < n && st == DOP_OK; k++)
@@ -138,7 +139,8 @@ measure_test(dop_bench_plan *p, const dop_bench_test *t, const uint32_t *ids, do
         return dop_bench_drafts(s, t, ids, limit_ms, &p->replay, diag, out_ms);
     if (t->sampled)
         return dop_bench_sampled(s, t, ids, limit_ms, diag, out_ms);
-    return t->batch > 1 ? measure_batch(p, t, ids, limit_ms, diag, out_ms) : measure(s, t, ids, limit_ms, diag, out_ms);
+    return t->batch > 1 ? measure_batch(p, t, ids, limit_ms, diag, out_ms)
+                        : measure_sequence(s, t, ids, limit_ms, diag, out_ms);
 }
 
 static void
@@ -172,7 +174,7 @@ add_gen_tests(dop_bench *b, const dop_bench_options *o, uint32_t n_gen, uint32_t
         add_test(b, (dop_bench_test){.n_gen = n_gen, .batch = 1, .sampled = true, .depth = depth});
 }
 
-/* All tests of one depth stand together: the cache is filled once for them. */
+/* Lists the tests ordered by depth, so that the cache is filled once per depth. */
 static dop_status
 list_tests(dop_bench *b, const dop_bench_options *o, dop_diag *diag)
 {
@@ -223,7 +225,7 @@ check_context(const dop_bench *b, const dop_bench_plan *p, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Loads the adapters; the sequence uses the first one. */
+/* Loads the adapters. The sequence uses the first one. */
 static dop_status
 load_adapters(const dop_bench_options *o, dop_bench_plan *p, dop_diag *diag)
 {
@@ -271,9 +273,9 @@ open_plan(const dop_bench *b, const dop_bench_options *o, bool is_first, dop_ben
     return st;
 }
 
-/* Rates and their spread; plan 0's rows are summed up first. */
+/* Computes the rates and their spread. Requires the results of plan 0. */
 static dop_status
-sum_up(dop_bench *b, size_t plan, size_t test, dop_diag *diag)
+compute_rates(dop_bench *b, size_t plan, size_t test, dop_diag *diag)
 {
     dop_bench_row *r = &b->rows[plan * b->n_tests + test];
     const dop_bench_row *first = &b->rows[test];
@@ -284,7 +286,7 @@ sum_up(dop_bench *b, size_t plan, size_t test, dop_diag *diag)
         return DOP_NO_MEMORY(diag);
     dop_stats s;
     for (uint32_t i = 0; i < b->rounds; i++)
-        rates[i] = tokens_of(t) * 1e3 / r->ms[i];
+        rates[i] = count_test_tokens(t) * 1e3 / r->ms[i];
     dop_status st = dop_stats_of(rates, b->rounds, diag, &s);
     free(rates);
     if (st != DOP_OK)
@@ -309,7 +311,8 @@ static void
 print_round(const dop_bench_plan *p, const dop_bench_test *t, uint32_t round, uint32_t rounds, double ms)
 {
     const dop_speculation_counts *c = &p->replay.counts;
-    fprintf(stderr, "%s: %s, round %u of %u: %.2f tok/s", p->path, t->name, round + 1, rounds, tokens_of(t) * 1e3 / ms);
+    fprintf(stderr, "%s: %s, round %u of %u: %.2f tok/s", p->path, t->name, round + 1, rounds,
+            count_test_tokens(t) * 1e3 / ms);
     if (t->drafts)
         fprintf(stderr, ", %llu of %llu drafts accepted in %llu rounds, %llu of which ended in doubt",
                 (unsigned long long)c->accepted, (unsigned long long)c->drafted, (unsigned long long)c->steps,
@@ -326,7 +329,7 @@ add_counts(dop_speculation_counts *sum, const dop_speculation_counts *c)
     sum->again += c->again;
 }
 
-/* Runs all rounds of one test; in each round the plans take turns. */
+/* Runs all rounds of one test. The plans take turns in each round. */
 static dop_status
 run_test(dop_bench *b, size_t test, const uint32_t *ids, bool progress, dop_diag *diag)
 {
@@ -345,7 +348,7 @@ run_test(dop_bench *b, size_t test, const uint32_t *ids, bool progress, dop_diag
                 print_round(&b->plans[p], t, round, b->rounds, row->ms[round]);
         }
     for (size_t p = 0; p < b->n_plans && st == DOP_OK; p++)
-        st = sum_up(b, p, test, diag);
+        st = compute_rates(b, p, test, diag);
     return st;
 }
 
@@ -370,7 +373,7 @@ run_tests(dop_bench *b, bool progress, dop_diag *diag)
     for (size_t i = 0; i < b->n_tests; i++) {
         for (size_t p = 0; p < b->n_plans; p++)
             if (i == 0 || b->tests[i].depth != b->tests[i - 1].depth)
-                DOP_TRY(fill(b->plans[p].sequence, ids, b->tests[i].depth, diag));
+                DOP_TRY(fill_bench_cache(b->plans[p].sequence, ids, b->tests[i].depth, diag));
         DOP_TRY(run_test(b, i, ids, progress, diag));
     }
 error:
@@ -378,7 +381,7 @@ error:
     return st;
 }
 
-/* Waits for every kernel, also those that no test runs: a driver that still compiles them takes its time from steps. */
+/* Waits until all kernels are compiled. A driver that compiles in the background would slow steps down. */
 static dop_status
 wait_for_kernels(dop_model *m, dop_diag *diag)
 {
@@ -418,7 +421,7 @@ dop_bench_run(const char *const *paths, size_t n_paths, const dop_bench_options 
         st = wait_for_kernels(b->plans[i].model, diag);
     if (st == DOP_OK)
         st = run_tests(b, options->progress, diag);
-    /* Once more: a stall changes the ordering. */
+    /* Updates the info: a stall during the tests may have changed the ordering. */
     for (size_t i = 0; i < n_paths && st == DOP_OK; i++)
         dop_model_describe(b->plans[i].model, &b->plans[i].info);
 error:

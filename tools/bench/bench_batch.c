@@ -1,4 +1,4 @@
-/* Tests of several sequences: how they begin, and tgNbBdP, with replayed drafts in the steps that they share. */
+/* Multi-sequence tests: set-up, and tgNbBdP, which verifies replayed drafts of all sequences in shared steps. */
 #include "base/os/clock.h"
 #include "runtime/model/model.h"
 #include "runtime/step/heads.h"
@@ -31,11 +31,14 @@ dop_bench_fork(const dop_bench_plan *plan, const dop_bench_test *test, uint32_t 
     return st;
 }
 
-enum { MOST_EACH = 7, MOST_AGAIN = 4 }; /* drafts of a sequence in a step; tokens of it that an earlier step had */
+enum {
+    MOST_EACH = 7,
+    MOST_AGAIN = 4
+}; /* max. drafts per sequence and step; max. pending tokens of a drafting sequence */
 
 typedef struct writer {
     dop_sequence *s;
-    uint32_t n; /* tokens of its text that are known, the first one included */
+    uint32_t n; /* known tokens of its text, including the first one */
     uint32_t drafts[MOST_EACH], n_drafts, row;
     dop_bench_chance chance;
 } writer;
@@ -46,28 +49,28 @@ typedef struct batch {
     dop_bench_replay *replay;
     uint32_t *text; /* owned, [writers, n_gen + 1] */
     writer all[DOP_STEP_MAX_SEQUENCES];
-    uint32_t n, n_left; /* writers; those whose texts are not complete */
+    uint32_t n, n_left; /* number of writers; number of writers whose texts are incomplete */
     dop_draft_policy policy;
-    bool plain, own; /* there are no drafts; the plan's layer drafts too, so that steps take the time that they would */
+    bool plain, own; /* warm-up without drafts; also run the plan's draft layer, for realistic step times */
     double draft_ms;
 } batch;
 
 static uint32_t *
-text_of(const batch *b, uint32_t i)
+get_writer_text(const batch *b, uint32_t i)
 {
     return b->text + (size_t)i * (b->test->n_gen + 1);
 }
 
-/* Tokens of a writer that are known and in no state yet. */
+/* Returns the number of a writer's known tokens that no step has processed yet. */
 static uint32_t
-unfed(const batch *b, const writer *w)
+count_unfed_tokens(const batch *b, const writer *w)
 {
     return b->test->depth + w->n - w->s->n_tokens;
 }
 
-/* Runs the plan's layer, whose drafts are not used. */
+/* Runs the plan's draft layer for its time only. Its drafts are not used. */
 static dop_status
-run_layer(batch *b, uint32_t each, dop_diag *diag)
+run_draft_layer(batch *b, uint32_t each, dop_diag *diag)
 {
     uint32_t ids[DOP_STEP_MAX_SEQUENCES][MOST_EACH], n = 0, steps = 0;
     dop_draft_ask asks[DOP_STEP_MAX_SEQUENCES];
@@ -75,7 +78,8 @@ run_layer(batch *b, uint32_t each, dop_diag *diag)
         writer *w = &b->all[i];
         if (w->n_drafts == 0)
             continue;
-        memcpy(w->s->tokens + w->s->n_tokens, text_of(b, i) + w->n - unfed(b, w), unfed(b, w) * sizeof *b->text);
+        memcpy(w->s->tokens + w->s->n_tokens, get_writer_text(b, i) + w->n - count_unfed_tokens(b, w),
+               count_unfed_tokens(b, w) * sizeof *b->text);
         asks[n] = (dop_draft_ask){.sequence = w->s, .known = b->test->depth + w->n, .most = each, .ids = ids[n]};
         n++;
     }
@@ -86,9 +90,9 @@ run_layer(batch *b, uint32_t each, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Gives every writer drafts, as many as pay. */
+/* Proposes drafts for every writer, as many as the policy expects to pay off. */
 static dop_status
-draft(batch *b, dop_diag *diag)
+draft_for_writers(batch *b, dop_diag *diag)
 {
     bool pays;
     b->draft_ms = 0;
@@ -108,30 +112,30 @@ draft(batch *b, dop_diag *diag)
     bool some = false;
     for (uint32_t i = 0; i < b->n; i++) {
         writer *w = &b->all[i];
-        const uint32_t left = b->test->n_gen + 1 - w->n; /* the last one comes without a draft */
-        if (left < 2 || unfed(b, w) > MOST_AGAIN)
+        const uint32_t left = b->test->n_gen + 1 - w->n; /* the last token needs no draft */
+        if (left < 2 || count_unfed_tokens(b, w) > MOST_AGAIN)
             continue;
         w->n_drafts = dop_bench_propose(b->replay, &w->chance, b->test->depth + w->n, each < left - 1 ? each : left - 1,
                                         w->drafts);
         some = some || w->n_drafts > 0;
     }
-    const dop_status st = b->own && some ? run_layer(b, each, diag) : DOP_OK;
+    const dop_status st = b->own && some ? run_draft_layer(b, each, diag) : DOP_OK;
     b->draft_ms = (dop_now_ms() - start) / each;
     return st;
 }
 
 static uint32_t
-write_rows(batch *b, dop_step_row *rows)
+fill_step_rows(batch *b, dop_step_row *rows)
 {
     const uint32_t most = dop_model_max_rows_of_several(b->model);
     uint32_t n = 0, waiting = 0;
     for (uint32_t i = 0; i < b->n; i++)
-        waiting += b->all[i].n <= b->test->n_gen ? unfed(b, &b->all[i]) : 0;
+        waiting += b->all[i].n <= b->test->n_gen ? count_unfed_tokens(b, &b->all[i]) : 0;
     for (uint32_t i = 0; i < b->n; i++) {
         writer *w = &b->all[i];
         if (w->n > b->test->n_gen)
             continue;
-        const uint32_t *text = text_of(b, i), own = unfed(b, w);
+        const uint32_t *text = get_writer_text(b, i), own = count_unfed_tokens(b, w);
         for (uint32_t k = w->n - own; k < w->n; k++)
             rows[n++] = (dop_step_row){w->s, text[k], k + 1 == w->n ? DOP_WANTS_PICK : 0};
         w->row = n - 1;
@@ -144,19 +148,19 @@ write_rows(batch *b, dop_step_row *rows)
     return n;
 }
 
-/* Takes the picks of a step. */
+/* Appends the accepted tokens of a step to the writers' texts. */
 static void
-take(batch *b, dop_draft_round *round, uint32_t *out_ended)
+take_batch_picks(batch *b, dop_draft_round *round, uint32_t *out_ended)
 {
     for (uint32_t i = 0; i < b->n; i++) {
         writer *w = &b->all[i];
         if (w->n > b->test->n_gen)
             continue;
-        const uint32_t fed = unfed(b, w);
+        const uint32_t fed = count_unfed_tokens(b, w);
         uint32_t taken = 0;
         for (bool right = true; right; taken++) {
             const uint32_t id = dop_step_pick(b->model, w->row + taken);
-            text_of(b, i)[w->n++] = id;
+            get_writer_text(b, i)[w->n++] = id;
             right = taken < w->n_drafts && id == w->drafts[taken];
         }
         round->drafts += w->n_drafts;
@@ -176,16 +180,16 @@ run_step(batch *b, dop_diag *diag)
     dop_speculation_counts *c = &b->replay->counts;
     const uint32_t writers = b->n_left;
     uint32_t ended = 0;
-    dop_status st = draft(b, diag);
+    dop_status st = draft_for_writers(b, diag);
     if (st != DOP_OK)
         return st;
-    round.rows = write_rows(b, rows);
+    round.rows = fill_step_rows(b, rows);
     const double start = dop_now_ms();
     if ((st = dop_step_run(b->model, rows, round.rows, diag)) != DOP_OK)
         return st;
     round.step_ms = dop_now_ms() - start;
     round.draft_ms = b->draft_ms;
-    take(b, &round, &ended);
+    take_batch_picks(b, &round, &ended);
     dop_step_commit(b->model);
     dop_draft_policy_shared(&b->policy, &round, writers, ended);
     c->steps += round.drafts > 0;
@@ -194,9 +198,9 @@ run_step(batch *b, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Keeps the text of the first writer for the next run: all of them write the same. */
+/* Keeps the first writer's text as the next run's drafts. All writers produce the same text. */
 static dop_status
-remember(batch *b, dop_diag *diag)
+keep_batch_text(batch *b, dop_diag *diag)
 {
     dop_bench_replay *r = b->replay;
     const size_t depth = b->test->depth, n = depth + b->test->n_gen + 1;
@@ -206,7 +210,7 @@ remember(batch *b, dop_diag *diag)
     r->ids = copy;
     r->n = n;
     memset(copy, 0, depth * sizeof *copy);
-    memcpy(copy + depth, text_of(b, 0), (n - depth) * sizeof *copy);
+    memcpy(copy + depth, get_writer_text(b, 0), (n - depth) * sizeof *copy);
     return DOP_OK;
 }
 
@@ -226,14 +230,14 @@ dop_bench_batch_drafts(dop_bench_plan *plan, const dop_bench_test *test, const u
     b->test = test;
     b->replay = &plan->replay;
     b->n = b->n_left = n;
-    b->plain = limit_ms > 0; /* the run that is not counted gives the text */
+    b->plain = limit_ms > 0; /* the warm-up run produces the text to replay */
     b->own = !b->plain && dop_model_drafts(b->model);
     b->replay->percent = test->drafts - 1;
     b->replay->counts = (dop_speculation_counts){0};
     dop_speculation_policy(b->model, &b->policy);
     for (uint32_t i = 0; i < n; i++) {
         b->all[i] = (writer){.s = rows[i].sequence, .n = 1, .chance = {.x = 1 + i}};
-        text_of(b, i)[0] = ids[0];
+        get_writer_text(b, i)[0] = ids[0];
         if (b->own && st == DOP_OK)
             st = dop_head_create(rows[i].sequence, diag);
     }
@@ -242,14 +246,14 @@ dop_bench_batch_drafts(dop_bench_plan *plan, const dop_bench_test *test, const u
         st = run_step(b, diag);
     *out_ms = dop_now_ms() - start;
     if (st == DOP_OK)
-        st = remember(b, diag);
+        st = keep_batch_text(b, diag);
     if (st == DOP_OK && !b->plain)
         b->model->drift.policy = b->policy;
     dop_head_destroy(plan->sequence);
 error:
     for (uint32_t i = 1; i < n; i++)
         dop_sequence_destroy(rows[i].sequence);
-    const bool again = st == DOP_OK && b->plain; /* once with drafts too: what the policy knows is of this test */
+    const bool again = st == DOP_OK && b->plain; /* repeat with drafts: the draft policy learns from this test */
     if (b)
         free(b->text);
     free(b);

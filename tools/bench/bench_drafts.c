@@ -1,4 +1,4 @@
-/* tgN: as it is, with drafts that are replayed, and with sampled tokens. */
+/* tgN tests: greedy, with replayed drafts, and with sampled tokens. */
 #include "base/spans.h"
 #include "runtime/model/model.h"
 #include "runtime/step/heads.h"
@@ -8,14 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Usual sampling parameters. */
+/* Usual sampling parameters, used by tgNs. */
 static const dop_sampling usual = {
     .temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .repeat_penalty = 1, .repeat_last_n = 64, .seed = 1};
 
-/* The chance of each of n drafts to be right if all before it are, with which `share` of them are accepted: then
- * c + c^2 + ... + c^n = n * share. */
+/* Solves c + c^2 + ... + c^n = n * share for c. Each of n drafts is right with probability c if all before it are;
+ * `share` is the accepted fraction. */
 static double
-chance_of(double share, uint32_t n)
+solve_draft_chance(double share, uint32_t n)
 {
     double low = 0, high = 1;
     for (int i = 0; i < 40; i++) {
@@ -27,7 +27,7 @@ chance_of(double share, uint32_t n)
     return high;
 }
 
-/* What chance gave too little or too much so far is made good over the next rounds. */
+/* Corrects a deviation from the target acceptance rate over the next rounds. */
 uint32_t
 dop_bench_propose(const dop_bench_replay *replay, dop_bench_chance *chance, size_t at, uint32_t most, uint32_t *out_ids)
 {
@@ -35,7 +35,7 @@ dop_bench_propose(const dop_bench_replay *replay, dop_bench_chance *chance, size
     dop_bench_chance *c = chance;
     const double left = (double)(r->n > at ? r->n - at : 0), n = left < most ? left : most;
     const double share = r->percent * 0.01, missing = share * (double)c->drafted - (double)c->right;
-    const double each = n > 0 ? chance_of(fmin(fmax(share + missing / (4 * n), 0), 1), (uint32_t)n) : 0;
+    const double each = n > 0 ? solve_draft_chance(fmin(fmax(share + missing / (4 * n), 0), 1), (uint32_t)n) : 0;
     bool all = r->percent > 0;
     uint32_t k = 0;
     for (; k < (uint32_t)n; k++) {
@@ -49,10 +49,10 @@ dop_bench_propose(const dop_bench_replay *replay, dop_bench_chance *chance, size
     return k;
 }
 
-/* Drafts (dop_draft_fn) that are replayed. */
+/* Replays drafts (dop_draft_fn). */
 static dop_status
-replay(void *user, const uint32_t *tokens, size_t n_tokens, uint32_t most, dop_diag *diag, uint32_t *out_ids,
-       uint32_t *out_n)
+replay_drafts(void *user, const uint32_t *tokens, size_t n_tokens, uint32_t most, dop_diag *diag, uint32_t *out_ids,
+              uint32_t *out_n)
 {
     dop_bench_replay *r = user;
     (void)tokens;
@@ -80,7 +80,7 @@ dop_bench_generate(dop_sequence *sequence, const dop_bench_test *test, const uin
 }
 
 static dop_status
-remember(dop_bench_replay *r, const dop_sequence *s, dop_diag *diag)
+keep_replay_text(dop_bench_replay *r, const dop_sequence *s, dop_diag *diag)
 {
     size_t n;
     const uint32_t *ids = dop_sequence_tokens(s, &n);
@@ -99,9 +99,9 @@ dop_bench_drafts(dop_sequence *sequence, const dop_bench_test *test, const uint3
 {
     dop_sequence *s = sequence;
     dop_bench_replay *r = replayed;
-    /* Where the plan has a layer that drafts, it drafts too, so that rounds take the time that they would. */
-    dop_speculation how = {.fn = replay, .user = r, .own = dop_model_drafts(s->model)};
-    bool plain = limit_ms > 0; /* the run that is not counted gives the first text */
+    /* A plan's own draft layer runs too, for realistic round times. */
+    dop_speculation how = {.fn = replay_drafts, .user = r, .own = dop_model_drafts(s->model)};
+    bool plain = limit_ms > 0; /* the warm-up run produces the first text */
     r->percent = test->drafts - 1;
     r->chance = (dop_bench_chance){.x = 1};
     dop_status st = dop_sequence_rewind(s, test->depth, diag);
@@ -110,10 +110,10 @@ dop_bench_drafts(dop_sequence *sequence, const dop_bench_test *test, const uint3
     if (st == DOP_OK)
         st = dop_bench_generate(s, test, ids, 0, diag, out_ms);
     if (st == DOP_OK)
-        st = remember(r, s, diag);
+        st = keep_replay_text(r, s, diag);
     r->counts = dop_sequence_speculation_counts(s);
     (void)dop_sequence_set_speculation(s, NULL, NULL);
-    if (st == DOP_OK && plain) /* once with drafts too: what the policy knows is of this test */
+    if (st == DOP_OK && plain) /* repeat with drafts: the draft policy learns from this test */
         st = dop_bench_drafts(s, test, ids, 0, r, diag, out_ms);
     return st;
 }

@@ -16,9 +16,9 @@ struct dop_kernel_bench {
     VkCommandBuffer commands;
     VkSemaphore timeline;
     uint64_t ticks;
-    dop_block memory, records; /* records: parameter records of what is timed */
-    dop_views views;           /* views of `memory`, where the device lets kernels read through views */
-    uint64_t size;             /* bytes of a copy of the memory */
+    dop_block memory, records; /* records: parameter records of the timed runs */
+    dop_views views;           /* views of `memory`, if the device lets kernels read through views */
+    uint64_t size;             /* bytes in one copy of the memory */
     uint32_t copies, next;
     uint32_t n_kernels, cap_kernels;
     VkPipeline *kernels;
@@ -107,7 +107,7 @@ wait_for_all(dop_kernel_bench *b)
 }
 
 static dop_status
-finish(dop_kernel_bench *b, dop_diag *diag)
+submit_kernel_commands(dop_kernel_bench *b, dop_diag *diag)
 {
     wait_for_all(b);
     VkResult r = vkEndCommandBuffer(b->commands);
@@ -142,7 +142,7 @@ dop_kernel_bench_memory(dop_kernel_bench *bench, uint64_t size, dop_diag *diag, 
         return st;
     vkCmdFillBuffer(b->commands, b->memory.buffer, 0, b->size * b->copies, 0x3c003c00u);
     *out_address = b->memory.address;
-    return finish(b, diag);
+    return submit_kernel_commands(b, diag);
 }
 
 dop_status
@@ -158,7 +158,7 @@ dop_kernel_bench_write(dop_kernel_bench *bench, uint64_t offset, const void *byt
             vkCmdUpdateBuffer(b->commands, b->memory.buffer, to + at, size - at < UPDATE ? size - at : UPDATE,
                               (const uint8_t *)bytes + at);
     }
-    return finish(b, diag);
+    return submit_kernel_commands(b, diag);
 }
 
 dop_status
@@ -210,7 +210,7 @@ moved_arg(const dop_kernel_run *run, uint32_t k, uint64_t moved)
 }
 
 static void
-dispatch(dop_kernel_bench *b, const dop_kernel_run *run, uint64_t moved)
+record_kernel_dispatch(dop_kernel_bench *b, const dop_kernel_run *run, uint64_t moved)
 {
     uint64_t args[DOP_PUSH_ARGS] = {b->records.address + run->record};
     bool views = false;
@@ -238,10 +238,10 @@ write_records(dop_kernel_bench *b, const dop_kernel_run *list, uint32_t n, uint6
     wait_for_all(b);
 }
 
-/* Runs every dispatch of the list once, each after all before it; every round begins with another dispatch.  What comes first in a
- * submission takes longer, so that one is run before, without a time. */
+/* Runs every dispatch of the list once, each after a barrier. Rounds start at different dispatches. An untimed
+ * dispatch goes first, because the first one of a submission takes longer. */
 static dop_status
-run_round(dop_kernel_bench *b, const dop_kernel_run *list, uint32_t n, VkQueryPool queries, dop_diag *diag)
+run_kernel_round(dop_kernel_bench *b, const dop_kernel_run *list, uint32_t n, VkQueryPool queries, dop_diag *diag)
 {
     dop_status st = dop_device_begin(b->commands, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT, diag);
     if (st != DOP_OK)
@@ -250,19 +250,19 @@ run_round(dop_kernel_bench *b, const dop_kernel_run *list, uint32_t n, VkQueryPo
     const uint64_t moved = b->next++ % b->copies * b->size;
     const uint32_t first = b->next % n;
     write_records(b, list, n, moved);
-    dispatch(b, &list[first], moved);
+    record_kernel_dispatch(b, &list[first], moved);
     wait_for_all(b);
     for (uint32_t k = 0; k < n; k++) {
         const uint32_t i = (first + k) % n;
         vkCmdWriteTimestamp(b->commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, queries, 2 * i);
-        dispatch(b, &list[i], moved);
+        record_kernel_dispatch(b, &list[i], moved);
         vkCmdWriteTimestamp(b->commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, queries, 2 * i + 1);
         wait_for_all(b);
     }
-    return finish(b, diag);
+    return submit_kernel_commands(b, diag);
 }
 
-/* Gives every run that has a parameter record a place for it. */
+/* Assigns space for the parameter record of every run that has one. */
 static dop_status
 place_records(dop_kernel_bench *b, dop_kernel_run *list, uint32_t n, dop_diag *diag)
 {
@@ -276,7 +276,7 @@ place_records(dop_kernel_bench *b, dop_kernel_run *list, uint32_t n, dop_diag *d
 }
 
 static int
-compare(const void *a, const void *b)
+compare_kernel_times(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return x < y ? -1 : x > y;
@@ -299,9 +299,9 @@ dop_kernel_bench_time(dop_kernel_bench *bench, dop_kernel_run *list, uint32_t n,
                     : r != VK_SUCCESS ? DOP_VK_FAIL(diag, r, "vkCreateQueryPool")
                                       : place_records(b, list, n, diag);
     if (st == DOP_OK)
-        st = run_round(b, list, n, queries, diag);
+        st = run_kernel_round(b, list, n, queries, diag);
     for (uint32_t k = 0; k < rounds && st == DOP_OK; k++) {
-        st = run_round(b, list, n, queries, diag);
+        st = run_kernel_round(b, list, n, queries, diag);
         r = st == DOP_OK ? vkGetQueryPoolResults(b->device.handle, queries, 0, 2 * n, 2 * n * sizeof *ticks, ticks,
                                                  sizeof *ticks, VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT)
                          : VK_SUCCESS;
@@ -312,7 +312,7 @@ dop_kernel_bench_time(dop_kernel_bench *bench, dop_kernel_run *list, uint32_t n,
                 (double)((ticks[2 * i + 1] - ticks[2 * i]) & mask) * (double)b->device.info.timestamp_period * 1e-3;
     }
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
-        qsort(us + i * rounds, rounds, sizeof *us, compare);
+        qsort(us + i * rounds, rounds, sizeof *us, compare_kernel_times);
         out_us[i] = us[i * rounds + rounds / 2];
     }
     if (queries && !b->device.hung)

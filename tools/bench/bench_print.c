@@ -1,4 +1,4 @@
-/* Results of --bench as a table for people, and as CSV and JSON for programs. */
+/* Results of --bench: a table for people, CSV and JSON for programs. */
 #include "base/os/system.h"
 #include "plan/plan_names.h"
 #include "tools/bench/bench.h"
@@ -27,13 +27,13 @@ enum {
 };
 
 typedef struct table {
-    char (*cells)[N_COLUMNS][CELL]; /* row 0: headings */
+    char (*cells)[N_COLUMNS][CELL]; /* row 0 holds the headings */
     size_t n_rows;
     bool shown[N_COLUMNS];
 } table;
 
 static const char *
-text_of(const dop_bench_plan *p, uint32_t string)
+get_plan_text(const dop_bench_plan *p, uint32_t string)
 {
     const char *s = dop_plan_string(p->info.plan, string);
     return s[0] ? s : "?";
@@ -52,8 +52,8 @@ fill_row(const dop_bench *b, size_t plan, size_t test, char (*cell)[CELL])
     const dop_bench_row *r = &b->rows[plan * b->n_tests + test];
     const dop_plan_model *m = p->info.plan->model;
     snprintf(cell[C_PLAN], CELL, "%s", dop_path_name(p->path));
-    snprintf(cell[C_MODEL], CELL, "%s", text_of(p, m->name));
-    snprintf(cell[C_WEIGHTS], CELL, "%s", text_of(p, m->quant));
+    snprintf(cell[C_MODEL], CELL, "%s", get_plan_text(p, m->name));
+    snprintf(cell[C_WEIGHTS], CELL, "%s", get_plan_text(p, m->quant));
     snprintf(cell[C_SIZE], CELL, "%.2f MiB", (double)p->weights_bytes / (1 << 20));
     snprintf(cell[C_BACKEND], CELL, "Vulkan");
     snprintf(cell[C_DEVICE], CELL, "%s", p->info.device->name);
@@ -162,9 +162,9 @@ csv_text(const char *s, dop_buf *out)
     dop_buf_puts(out, "\",");
 }
 
-/* Appends a value, or nothing where it is 0, which means unknown. */
+/* Appends a value and a comma. A value of 0 means unknown and is left empty. */
 static void
-csv_known(double value, dop_buf *out)
+append_csv_value(double value, dop_buf *out)
 {
     if (value > 0)
         dop_buf_printf(out, "%.6g", value);
@@ -185,8 +185,8 @@ dop_bench_csv(const dop_bench *bench, dop_buf *out)
             const dop_bench_test *t = &b->tests[i];
             const dop_model_info *s = &p->info;
             csv_text(p->path, out);
-            csv_text(text_of(p, s->plan->model->name), out);
-            csv_text(text_of(p, s->plan->model->quant), out);
+            csv_text(get_plan_text(p, s->plan->model->name), out);
+            csv_text(get_plan_text(p, s->plan->model->quant), out);
             csv_text("Vulkan", out);
             csv_text(s->device->name, out);
             csv_text(s->device->driver, out);
@@ -197,8 +197,8 @@ dop_bench_csv(const dop_bench *bench, dop_buf *out)
             if (b->rounds > 1) /* one round has no spread */
                 dop_buf_printf(out, "%.6g", r->stddev);
             dop_buf_printf(out, ",%.6g,", r->median);
-            csv_known(r->gbps, out);
-            csv_known(r->floor_share, out);
+            append_csv_value(r->gbps, out);
+            append_csv_value(r->floor_share, out);
             dop_buf_printf(out, "%.6g,%.6g,%.6g,", r->ratio, r->ratio_min, r->ratio_max);
             dop_buf_printf(out, "%.6g,%.6g,%.6g,%.6g,%.6g,", s->load_ms, s->pipelines_ms, s->upload_ms, s->verify_ms,
                            p->first_token_ms);
@@ -225,10 +225,10 @@ plan_json(const dop_bench_plan *p)
     char digest[17];
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)s->plan->digest);
     json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:s, s:s}", "plan", p->path, "digest", digest,
-                          "model", text_of(p, m->name), "weights", text_of(p, m->quant), "target",
-                          text_of(p, s->plan->profiles[s->profile].name), "context", (json_int_t)m->ctx, "weightsBytes",
-                          (json_int_t)p->weights_bytes, "bytesPerToken", (json_int_t)p->bytes_per_token, "backend",
-                          "Vulkan", "device", s->device->name, "driver", s->device->driver);
+                          "model", get_plan_text(p, m->name), "weights", get_plan_text(p, m->quant), "target",
+                          get_plan_text(p, s->plan->profiles[s->profile].name), "context", (json_int_t)m->ctx,
+                          "weightsBytes", (json_int_t)p->weights_bytes, "bytesPerToken", (json_int_t)p->bytes_per_token,
+                          "backend", "Vulkan", "device", s->device->name, "driver", s->device->driver);
     if (!o)
         return NULL;
     json_object_set_new(o, "decodeOrdering",

@@ -5,7 +5,7 @@
 #include <string.h>
 
 static int
-compare_doubles(const void *a, const void *b)
+compare_stat_values(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -21,7 +21,7 @@ dop_stats_of(const double *values, size_t n, dop_diag *diag, dop_stats *out_stat
         return DOP_NO_MEMORY(diag);
     if (n > 0) {
         memcpy(sorted, values, n * sizeof *sorted);
-        qsort(sorted, n, sizeof *sorted, compare_doubles);
+        qsort(sorted, n, sizeof *sorted, compare_stat_values);
         for (size_t i = 0; i < n; i++)
             s->mean += sorted[i] / (double)n;
         for (size_t i = 0; i < n; i++)
@@ -35,14 +35,14 @@ dop_stats_of(const double *values, size_t n, dop_diag *diag, dop_stats *out_stat
     return DOP_OK;
 }
 
-/* A dispatch says how much it reads, and its arguments how large the weights are that it may read from: a gather takes
- * one row of a large matrix, so the smaller of the two is what it takes of the weights. */
+/* Sums the smaller of two sizes per dispatch: the bytes that it reads, and the weights bound to it. A gather reads
+ * one row of a large matrix, so the size of the weights alone would be too large. */
 uint64_t
 dop_bench_weights_read(const dop_plan *plan, uint32_t schedule)
 {
     const dop_plan_schedule *s = &plan->schedules[schedule];
     uint64_t total = 0;
-    bool persistent = s->n_stages > 0; /* the first dispatch is all the stages */
+    bool persistent = s->n_stages > 0; /* the first dispatch contains all stages */
     for (uint32_t i = persistent; i < s->n_dispatches + s->n_stages; i++) {
         uint32_t row = i < s->n_dispatches ? s->first_dispatch + i : s->first_stage + i - s->n_dispatches;
         const dop_plan_dispatch *d = &plan->dispatches[row];
@@ -60,7 +60,7 @@ dop_bench_weights_read(const dop_plan *plan, uint32_t schedule)
 double
 dop_bench_known_floor(const char *device_name)
 {
-    /* Measured with a kernel that only reads, far past the caches; H200: docs/design.md, "read 4.6 TB/s". */
+    /* Measured with a read-only kernel on data larger than the caches. H200: docs/design.md, "read 4.6 TB/s". */
     static const struct {
         const char *part;
         double gbps;

@@ -1,4 +1,4 @@
-/* --check of a plan: which dispatches, positions and token counts; one line per kernel. */
+/* --check: chooses the dispatches, positions and token counts, and prints one line per kernel. */
 #include "tools/check/check.h"
 
 #include "base/program/print.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Positions beyond this cost the host more than they reveal. */
+/* Limits: higher positions cost much host time and find few errors. */
 enum { MAX_POSITION = 32768, MAX_CASES = 12 };
 
 typedef struct checker {
@@ -22,9 +22,9 @@ typedef struct checker {
     dop_model *model;
     const dop_plan *plan;
     dop_arena arena;
-    dop_graph *graphs;         /* one per schedule, in the arena */
-    dop_check_result *results; /* one per kernel */
-    bool *seen;                /* one per dispatch: an equal one was checked */
+    dop_graph *graphs;         /* [n_schedules], in the arena */
+    dop_check_result *results; /* [n_kernels] */
+    bool *seen;                /* [n_dispatches]: true if the dispatch was checked */
     const char **labels;       /* [n_kernels]: label of the first dispatch of each kernel */
 } checker;
 
@@ -82,7 +82,7 @@ choose_points(const checker *k, const dop_graph *g, const dop_region *r, point *
     uint32_t n = 0, t = g->max_t, limit = k->plan->model->ctx < MAX_POSITION ? k->plan->model->ctx : MAX_POSITION;
     bool moves = dop_check_uses_position(g, r);
     if (t == 1) {
-        /* Around the ends of cache splits too: where a cache begins to be split, and the first row of the second split. */
+        /* Includes positions around cache splits: where splitting begins, and the first row of the second split. */
         uint32_t whole = 192, least = 64;
         for (dop_node_id id = 1; id < g->n_nodes; id++)
             if (dop_node_at(g, id)->op == DOP_OP_attn_split) {
@@ -145,7 +145,7 @@ same_numbers(const dop_plan *p, const dop_plan_dispatch *d, const dop_plan_dispa
     return true;
 }
 
-/* Was an equal dispatch checked?  Dispatches with equal kernel, grid and numbers do the same work. */
+/* True if an earlier, equal dispatch was checked. Dispatches with equal kernel, grid and numbers do the same work. */
 static bool
 seen_before(const checker *k, const dop_plan_dispatch *d)
 {
@@ -156,7 +156,8 @@ seen_before(const checker *k, const dop_plan_dispatch *d)
     return false;
 }
 
-/* Appends the names of the kernels that miss their bounds, each once, with commas.  stages: the persistent dispatch misses, too. */
+/* Appends the distinct names of kernels that exceed their bounds, separated by commas. stages: adds the persistent
+ * dispatch. */
 static void
 list_misses(const checker *k, bool stages, dop_buf *out)
 {
@@ -173,7 +174,8 @@ list_misses(const checker *k, bool stages, dop_buf *out)
         dop_buf_printf(out, "%spersistent", out->size ? "," : "");
 }
 
-/* Tells whoever wants to know which kernels miss their bounds, and says so as an error. */
+/* Passes the kernels that exceed their bounds to the device's `refused` callback, if set, and fails with their
+ * names. */
 static dop_status
 fail_misses(const checker *k, const dop_check_result *stages, uint32_t n, uint32_t misses, dop_diag *diag)
 {
@@ -211,9 +213,9 @@ print_kernel(const checker *k, uint32_t kernel, dop_diag *diag)
     return st;
 }
 
-/* The last line, which sums up all others. */
+/* Prints the summary line. */
 static dop_status
-print_summary(const checker *k, uint32_t n, uint32_t misses, uint64_t values, dop_diag *diag)
+print_check_summary(const checker *k, uint32_t n, uint32_t misses, uint64_t values, dop_diag *diag)
 {
     dop_buf line = {0};
     dop_buf_printf(&line, "%u of %u kernels agree with the reference on %s: %llu values compared\n", n - misses, n,
@@ -260,7 +262,7 @@ check_all(checker *k, dop_diag *diag)
         values += stages.values;
     }
     if (st == DOP_OK)
-        st = print_summary(k, n, misses, values, diag);
+        st = print_check_summary(k, n, misses, values, diag);
     return st == DOP_OK && misses > 0 ? fail_misses(k, &stages, n, misses, diag) : st;
 }
 

@@ -1,27 +1,27 @@
-/* doppler-exec --check: every distinct kernel of a plan on random inputs, on the chosen device, against the reference
- * interpreter on the graphs that the plan carries.  The one part of the program that knows the IR.
+/* doppler-exec --check: compares every distinct kernel of a plan with the reference interpreter, on random inputs
+ * and the chosen device. The graphs come from the plan. Only this part of the program uses the IR.
  *
- * One case is one dispatch at one position and number of tokens.  Everything the region reads that other regions make
- * is filled with random values of the storage type; weights are the plan's own, as they were uploaded; caches hold
- * random rows, and the rows after the last position large ones, so that reading them is seen.  What the region writes
- * is first filled with NaN (partial results of a split cache with "empty": the kernel may leave those out).  The step
- * record is compared too: only arg-max kernels may change it.  A state that steps replace has two copies: the kernel must
- * leave the current copy as it is and write the new state to the other one; each copy is the current one in turn.
+ * One case is one dispatch at one position and token count. Inputs from other regions are random values of their
+ * storage type; weights are the plan's own. Caches hold random rows, with large values after the last position, so that
+ * reading past the end is detected. Outputs are filled with NaN first (unused partial results of a split cache stay
+ * empty). Only arg-max kernels may change the step record. A replace state has two copies: the kernel must keep the
+ * current one and write the other; each copy is tested as the current one.
  *
- * Large regions are compared in part: up to 8 of a step's tokens, and as many columns of a matrix product as about
- * 10^8 multiplications allow (all of them where an output needs the whole row).  The kernel always runs in full. */
+ * Large regions are compared in part: up to 8 tokens of a step, and as many columns of a product as about 10^8
+ * multiplications allow (all of them if an output needs whole rows). The kernel always runs in full. */
 #ifndef DOPPLER_TOOLS_CHECK_CHECK_H
 #define DOPPLER_TOOLS_CHECK_CHECK_H
 
 #include "ir/interp/interp.h"
 #include "runtime/model/model.h"
 
-/* Checks a plan, or the part of it that the options name, and prints a line for each kernel.  DOP_E_DEVICE: some miss their bound. */
+/* Checks a plan, or the part of it that the options name. Prints a line per kernel. Returns DOP_E_DEVICE if some
+ * kernels exceed their bounds. */
 dop_status dop_check_plan(const char *path, const dop_open_options *options, dop_diag *diag);
-/* The same for an open model without sequences, on whose device nothing runs; cases write its memory, so that it can only be closed
- * afterwards. */
+/* Checks an open model that has no sequences and no work in flight. Overwrites its memory: the caller can only close
+ * it. */
 dop_status dop_check_model(dop_model *model, dop_diag *diag);
-/* The graphs that the plan carries, [n_schedules] in the order of its schedules; they live in the arena. */
+/* Reads the plan's graphs into the arena: [n_schedules], in the order of its schedules. */
 dop_status dop_check_graphs(const dop_plan *plan, dop_arena *arena, dop_diag *diag, dop_graph **out_graphs);
 
 /* --- check_device.c: bytes to and from any slot, one dispatch at a time ------------------------------------------- */
@@ -32,13 +32,13 @@ typedef struct dop_check_device {
     VkCommandBuffer commands;
     VkSemaphore timeline;
     uint64_t ticks;  /* value of `timeline` after the last submission */
-    dop_block stage; /* staging memory between host and slots */
+    dop_block stage; /* staging buffer for copies between host and slots */
 } dop_check_device;
-/* check_unpack.c.  What one row of a packed quantized matrix is made of, in bytes from its start: its units, the groups that these are in,
- * and the factor of all values where the type has one. */
+/* check_unpack.c. Byte offsets and sizes of the data of one row in a packed quantized matrix: its units, the groups
+ * that contain their scales, and the tensor-wide factor if the type has one. */
 typedef struct dop_check_place {
     uint64_t units, n_units, groups, n_groups, factor;
-    uint32_t first; /* number of the row's first unit in its group */
+    uint32_t first; /* index of the row's first unit in its group */
 } dop_check_place;
 
 /* --- check_values.c: random values -------------------------------------------------------------------------------- */
@@ -47,8 +47,8 @@ typedef struct dop_check_random {
     uint64_t state;
 } dop_check_random;
 
-/* Which values to fill: those of an outside node, one row per token.  first_pos: position of row 0, for partial results of a split
- * cache.  ties: coarse values, so that the largest appears more than once. */
+/* Request for random values of a node outside the region, one row per token. first_pos: position of row 0, for
+ * partial results of a split cache. ties: coarse values, so that the maximum occurs more than once. */
 typedef struct dop_check_fill {
     const dop_graph *g;
     dop_node_id id;
@@ -59,11 +59,11 @@ typedef struct dop_check_fill {
 /* --- check_region.c: one case ------------------------------------------------------------------------------------- */
 
 typedef struct dop_check_result {
-    double error; /* worst difference beyond one rounding step of the storage type, in standard deviations */
+    double error; /* largest difference beyond one rounding step of the storage type, in standard deviations */
     double bound;
-    uint64_t values; /* number of values that were compared */
-    char where[192]; /* where the worst value is, or what else is wrong; "" before anything was compared */
-    bool miss;       /* the error exceeds its bound, or something else is wrong */
+    uint64_t values; /* number of values compared */
+    char where[192]; /* location of the largest error, or a description of another failure; "": nothing compared yet */
+    bool miss;       /* true if the error exceeds the bound or another failure occurred */
 } dop_check_result;
 
 typedef struct dop_check_case {
@@ -72,7 +72,7 @@ typedef struct dop_check_case {
     dop_graph *g; /* graph of the dispatch's schedule; its storage types are changed and restored */
     const dop_plan_dispatch *dispatch;
     uint32_t pos, n_tokens;
-    uint32_t parity; /* which copy of their replace states is current, in all sequences */
+    uint32_t parity; /* index of the current copy of replace states, equal for all sequences */
     uint64_t seed;
 } dop_check_case;
 

@@ -1,4 +1,4 @@
-/* Arguments of the dispatch of a case: values to the device, and back. */
+/* Arguments of a case's dispatch: filling, upload and read-back. */
 #include "ir/graph/dims.h"
 #include "plan/plan_names.h"
 #include "tools/check/check_device.h"
@@ -27,7 +27,7 @@ uint64_t
 dop_check_copy(const dop_check_run *run, const dop_check_buffer *b, dop_node_id id)
 {
     bool made = dop_node_is(run->g, dop_node_base(run->g, id, NULL), DOP_EFFECT);
-    /* all rows of the step are of sequence 0 */
+    /* all rows of the step belong to sequence 0 */
     const bool each = run->g->keeps_each && run->c->n_tokens < b->copies;
     const uint32_t copy = (run->c->parity + (!made ? 0 : each ? run->c->n_tokens : 1)) % b->copies;
     return b->copies > 1 ? copy * (uint64_t)b->rows * b->cols : 0;
@@ -42,7 +42,7 @@ is_out(const dop_check_run *run, dop_node_id node)
     return false;
 }
 
-/* Is this outside value what an id is picked from? */
+/* True if the region picks an id from this outside value. */
 static bool
 feeds_argmax(const dop_check_run *run, dop_node_id node)
 {
@@ -50,9 +50,9 @@ feeds_argmax(const dop_check_run *run, dop_node_id node)
            dop_node_base(run->g, dop_node_at(run->g, run->r->info->root)->src[0], NULL) == node;
 }
 
-/* Values of all copies. */
+/* Returns the number of values in all copies. */
 static uint64_t
-n_values(const dop_check_buffer *b)
+count_buffer_values(const dop_check_buffer *b)
 {
     return (uint64_t)b->copies * b->rows * b->cols;
 }
@@ -61,7 +61,7 @@ static void
 fill_buffer(dop_check_run *run, dop_check_buffer *b)
 {
     const dop_graph *g = run->g;
-    uint64_t n = n_values(b), one = n / b->copies;
+    uint64_t n = count_buffer_values(b), one = n / b->copies;
     dop_check_fill fill = {g, b->node, b->rows, run->c->pos,
                            feeds_argmax(run, b->node) || run->r->tpl == DOP_TPL_positions};
     if (b->copies > 1) {
@@ -69,7 +69,7 @@ fill_buffer(dop_check_run *run, dop_check_buffer *b)
         for (uint64_t i = 0; i < n; i++)
             b->sent[i] = is_out(run, b->node) && i / one != current / one ? NAN : dop_check_normal(&run->random);
     } else if (dop_node_at(g, b->node)->op == DOP_OP_state) {
-        /* Rows that nobody may read yet are large, so that reading them shows.  A state that is filled once is read whole. */
+        /* Rows that must not be read yet are large, so that reads show. States that are filled once are read whole. */
         const uint64_t end = dop_state_is_filled(g, b->node) ? n : (uint64_t)(run->c->pos + run->c->n_tokens) * b->cols;
         for (uint64_t i = 0; i < n; i++)
             b->sent[i] = (i < end ? 1.0f : 100.0f) * dop_check_normal(&run->random);
@@ -92,35 +92,35 @@ fill_buffer(dop_check_run *run, dop_check_buffer *b)
     }
 }
 
-/* Values that are encoded together: a row of a cache in blocks, else all. */
+/* Returns the number of values encoded together: a row of a cache in blocks, otherwise all values. */
 static uint64_t
-n_together(const dop_check_buffer *b)
+count_encoded_together(const dop_check_buffer *b)
 {
-    return dop_cache_blocks(b->type) ? b->cols : n_values(b);
+    return dop_cache_blocks(b->type) ? b->cols : count_buffer_values(b);
 }
 
 static bool
 raw_bytes(const dop_check_run *run, const dop_check_buffer *b, uint64_t *out)
 {
     if (!dop_cache_blocks(b->type))
-        return dop_type_row_bytes(b->type, n_values(b), out);
+        return dop_type_row_bytes(b->type, count_buffer_values(b), out);
     *out = (uint64_t)b->rows * dop_cache_row_bytes(b->type, b->cols);
     return dop_shape_blocks(&dop_node_at(run->g, b->node)->shape, b->type);
 }
 
 static void
-encode(const dop_check_run *run, const dop_check_buffer *b, float *values, char *raw)
+encode_check_buffer(const dop_check_run *run, const dop_check_buffer *b, float *values, char *raw)
 {
-    uint64_t n = n_values(b), one = n_together(b), bytes = 0;
+    uint64_t n = count_buffer_values(b), one = count_encoded_together(b), bytes = 0;
     (void)raw_bytes(run, b, &bytes);
     for (uint64_t i = 0; i < n; i += one)
         dop_check_encode(b->type, values + i, one, raw + bytes / (n / one) * (i / one));
 }
 
 static void
-decode(const dop_check_run *run, const dop_check_buffer *b, const char *raw, float *out)
+decode_check_buffer(const dop_check_run *run, const dop_check_buffer *b, const char *raw, float *out)
 {
-    uint64_t n = n_values(b), one = n_together(b), bytes = 0;
+    uint64_t n = count_buffer_values(b), one = count_encoded_together(b), bytes = 0;
     (void)raw_bytes(run, b, &bytes);
     for (uint64_t i = 0; i < n; i += one)
         dop_check_decode(b->type, raw + bytes / (n / one) * (i / one), one, out + i);
@@ -130,7 +130,7 @@ static dop_status
 send_buffer(dop_check_run *run, dop_check_buffer *b)
 {
     const dop_graph *g = run->g;
-    uint64_t n = n_values(b), bytes = 0;
+    uint64_t n = count_buffer_values(b), bytes = 0;
     bool poison = dop_node_at(g, b->node)->op == DOP_OP_attn_split && !is_out(run, b->node);
     (void)raw_bytes(run, b, &bytes);
     float *values = malloc((size_t)n * sizeof *values);
@@ -140,11 +140,11 @@ send_buffer(dop_check_run *run, dop_check_buffer *b)
         st = DOP_NO_MEMORY(run->diag);
         goto error;
     }
-    encode(run, b, b->sent, raw);
+    encode_check_buffer(run, b, b->sent, raw);
     if (poison) {
         memcpy(values, b->sent, (size_t)n * sizeof *values);
         dop_check_poison_splits(&(dop_check_fill){g, b->node, b->rows, run->c->pos, false}, values);
-        encode(run, b, values, raw);
+        encode_check_buffer(run, b, values, raw);
     }
     st = dop_check_write(run->c->device, b->arg->slot, b->arg->offset, raw, bytes, run->diag);
 error:
@@ -156,7 +156,7 @@ error:
 static dop_status
 receive_buffer(dop_check_run *run, dop_check_buffer *b)
 {
-    uint64_t n = n_values(b), bytes = 0;
+    uint64_t n = count_buffer_values(b), bytes = 0;
     (void)raw_bytes(run, b, &bytes);
     void *raw = malloc((size_t)bytes);
     b->got = malloc((size_t)n * sizeof *b->got);
@@ -164,7 +164,7 @@ receive_buffer(dop_check_run *run, dop_check_buffer *b)
     if (!(raw && b->got))
         DOP_TRY(DOP_NO_MEMORY(run->diag));
     DOP_TRY(dop_check_read(run->c->device, b->arg->slot, b->arg->offset, raw, bytes, run->diag));
-    decode(run, b, raw, b->got);
+    decode_check_buffer(run, b, raw, b->got);
 error:
     free(raw);
     return st;
@@ -180,7 +180,7 @@ dop_check_send(dop_check_run *run)
         const char *name = dop_plan_string(run->plan, a->value);
         dop_node_id id = 1;
         if (a->slot == run->plan->step_slot || a->slot == DOP_ARG_NUMBERS ||
-            run->plan->slots[a->slot].kind == DOP_SLOT_COUNTS) /* its counts are zero between dispatches */
+            run->plan->slots[a->slot].kind == DOP_SLOT_COUNTS) /* counters are zero between dispatches */
             continue;
         while (id < g->n_nodes && strcmp(dop_node_at(g, id)->name, name) != 0)
             id++;
@@ -189,7 +189,7 @@ dop_check_send(dop_check_run *run)
                                "the plan is damaged: dispatch %s has an argument %%%s that its graph does not have",
                                dop_plan_string(run->plan, d->label), name);
         const dop_node *n = dop_node_at(g, id);
-        /* Keys and values may be parts of one row of a cache, which the kernel then reads through two views. */
+        /* Keys and values may share a cache row, which the kernel then reads through two views. */
         if (n->op == DOP_OP_weight || dop_check_buffer_of(run, id))
             continue;
         dop_check_buffer *b = &run->buffers[run->n_buffers++];
@@ -207,7 +207,7 @@ dop_check_send(dop_check_run *run)
         if (!known || !raw_bytes(run, b, &bytes) || bytes > a->size)
             return DOP_FAIL_IN(run->diag, DOP_E_INPUT, run->plan->path,
                                "the plan is damaged: argument %%%s has no room", name);
-        b->sent = malloc((size_t)n_values(b) * sizeof *b->sent);
+        b->sent = malloc((size_t)count_buffer_values(b) * sizeof *b->sent);
         if (!b->sent)
             return DOP_NO_MEMORY(run->diag);
         fill_buffer(run, b);

@@ -1,4 +1,4 @@
-/* Outputs of a case against the reference. */
+/* Comparison of a case's outputs with the reference. */
 #include "tools/check/check_compare.h"
 
 #include "ir/graph/cache_row.h"
@@ -18,23 +18,21 @@ dop_check_picks(const dop_graph *g, dop_node_id id)
     return dop_op_of(dop_node_at(g, id)->op)->root == DOP_ROOT_argmax && !dop_node_is(g, id, DOP_PARTIAL);
 }
 
-/* Bounds by reasoning: each is what the arithmetic allows.
- * f32 sums of up to some 10^4 products, exponentials and divisions as Vulkan allows them (a few units in the last
- * place), in standard deviations of the output, or in shares of a value larger than that. */
+/* Error bound of f32 kernels, derived from their arithmetic: sums of about 10^4 products, and exponentials and
+ * divisions as precise as Vulkan requires. In standard deviations of the output, or relative for values larger than
+ * that. */
 static const double error_bound = 1e-4;
-/* Kernels that round what they multiply to f16 (matrix units; long rows in shared memory): 2^-12 for each of both
- * factors, and the worst of some 10^5 sums lies at five standard deviations. */
+/* Error bound of kernels that round factors to f16 (matrix units; long rows in shared memory): 2^-12 for each
+ * factor; the worst of about 10^5 sums is at five standard deviations. */
 static const double narrow_bound = 3e-3;
-/* Kernels that round activations to 8 bits are compared with products of activations rounded in the same way; where the
- * last bits of an f32 value decide which way it goes, one activation in some 10^4 is a step apart: a hundredth of its
- * size, times a weight; measured are 4e-3 in rows of 2048. */
+/* Error bound of kernels that round activations to 8 bits. The reference rounds them too, but about one in 10^4
+ * rounds the other way: an error of 1/100 of its size times a weight. Measured: 4e-3 in rows of 2048. */
 static const double rounded_bound = 6e-3;
 
-/* How many roundings of a product an attention adds up: that of its weights and values, where these are not in f16 anyway, and that
- * of scores, which moves more where the scale makes them wider than those of normal numbers usually are.  Kernels halve queries from
- * twice that width on. */
+/* Returns the number of f16 roundings that add up in attention: weights and values (none if values are f16), and
+ * scores, whose error grows with the scale. Kernels halve the queries if that width is 2 or more. */
 static double
-roundings_of(const dop_graph *g, dop_node_id attn)
+count_attention_roundings(const dop_graph *g, dop_node_id attn)
 {
     const dop_node *a = dop_node_at(g, attn), *keys = dop_node_at(g, a->src[1]);
     const double width = dop_node_f(g, attn, DOP_A_scale) * sqrt(keys->shape.dim[keys->shape.rank - 1].mul);
@@ -44,19 +42,19 @@ roundings_of(const dop_graph *g, dop_node_id attn)
 double
 dop_check_bound(uint32_t rounding, const dop_graph *g, const dop_region *r)
 {
-    /* The rounding of products that meet in one output adds up (gate times up). */
+    /* Rounding errors of products that meet in one output add up (gate times up). */
     const dop_node_id attn = r->info->attn.root;
     const double narrow = narrow_bound * (r->info->product.n_mats ? r->info->product.most_mats
-                                          : attn                  ? roundings_of(g, attn)
+                                          : attn                  ? count_attention_roundings(g, attn)
                                                                   : 1);
     if (rounding == DOP_ROUNDING_none)
         return error_bound;
     return rounding == DOP_ROUNDING_i8 && narrow < rounded_bound ? rounded_bound : narrow;
 }
 
-/* Is this node an output of the region that writes rows of a cache? */
+/* True if the node is an output of the region that writes cache rows. */
 static bool
-stores(const dop_check_run *run, dop_node_id id)
+stores_cache_rows(const dop_check_run *run, dop_node_id id)
 {
     const dop_graph *g = run->g;
     bool out = false;
@@ -65,7 +63,7 @@ stores(const dop_check_run *run, dop_node_id id)
     return out && dop_node_is(g, id, DOP_EFFECT) && dop_shape_appends(&dop_node_at(g, dop_storage_node(g, id))->shape);
 }
 
-/* Finds the buffer of an output of the region, with the values that the kernel left there. */
+/* Finds the buffer of a region output, with the kernel's values. Fails if the plan has none. */
 static dop_status
 find_out(dop_check_run *run, dop_node_id id, const dop_check_buffer **out)
 {
@@ -77,14 +75,15 @@ find_out(dop_check_run *run, dop_node_id id, const dop_check_buffer **out)
                              dop_plan_string(run->plan, run->c->dispatch->label), dop_node_at(run->g, id)->name);
 }
 
-/* One step between neighbouring f16 values, relative: the two sides may round to different ones. */
+/* Relative distance of neighboring f16 values: both sides may round to different neighbors. */
 static const double f16_step = 1.0 / 1024, f16_tiny = 1.0 / 16777216;
 
 static void
-note(dop_check_run *run, double error, dop_node_id id, uint32_t token, uint32_t col, double got, double want)
+note_value_error(dop_check_run *run, double error, dop_node_id id, uint32_t token, uint32_t col, double got,
+                 double want)
 {
     dop_check_result *res = run->result;
-    bool worse = !(error <= res->error); /* also when it is not a number */
+    bool worse = !(error <= res->error); /* true for NaN, too */
     res->values++;
     if (!worse)
         return;
@@ -95,7 +94,7 @@ note(dop_check_run *run, double error, dop_node_id id, uint32_t token, uint32_t 
 }
 
 static void
-wrong(dop_check_run *run, const char *what, double got, double want)
+note_wrong_result(dop_check_run *run, const char *what, double got, double want)
 {
     dop_check_result *res = run->result;
     res->values++;
@@ -104,9 +103,9 @@ wrong(dop_check_run *run, const char *what, double got, double want)
     snprintf(res->where, sizeof res->where, "%s: %.9g instead of %.9g", what, got, want);
 }
 
-/* Standard deviation of what was computed, not below a hundredth of its size. */
+/* Returns the standard deviation of the computed values, at least 1/100 of their size. */
 static double
-spread(const float *x, uint64_t n)
+get_standard_deviation(const float *x, uint64_t n)
 {
     double sum = 0, squares = 0, count = 0;
     for (uint64_t i = 0; i < n; i++) {
@@ -124,9 +123,9 @@ spread(const float *x, uint64_t n)
     return s > 1e-30 ? s : 1e-30;
 }
 
-/* Difference of two values beyond one rounding step of the storage type. */
+/* Returns the difference of two values beyond one rounding step of the storage type. */
 static double
-difference(dop_type type, double got, double want)
+get_value_difference(dop_type type, double got, double want)
 {
     double d = fabs(got - want), allowed = type == DOP_TYPE_f16 ? f16_step * fabs(want) + f16_tiny : 0;
     if (isnan(d))
@@ -134,14 +133,14 @@ difference(dop_type type, double got, double want)
     return d > allowed ? d - allowed : 0;
 }
 
-/* Compares indices, each of which must equal the reference's. */
+/* Compares indices, which must be equal. */
 static dop_status
 compare_ids(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, const dop_tensor *ref)
 {
     for (uint64_t i = 0; i < ref->count; i++) {
         uint32_t t = dop_check_row(run, id, i / b->cols);
         double want = (double)(float)ref->u[i], got = (double)b->got[(uint64_t)t * b->cols + i % b->cols];
-        note(run, got == want ? 0 : INFINITY, id, t, (uint32_t)(i % b->cols), got, want);
+        note_value_error(run, got == want ? 0 : INFINITY, id, t, (uint32_t)(i % b->cols), got, want);
     }
     return DOP_OK;
 }
@@ -151,21 +150,23 @@ compare_values(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, co
 {
     bool tokens = dop_node_per_token(run->g, id);
     uint64_t rows = ref->count / b->cols;
-    double scale = spread(ref->f, ref->count);
+    double scale = get_standard_deviation(ref->f, ref->count);
     for (uint32_t i = 0; i < rows; i++) {
         uint32_t t = tokens ? dop_check_row(run, id, i) : i;
         for (uint32_t c = 0; c < b->cols; c++) {
             double want = (double)ref->f[(uint64_t)i * b->cols + c], got = (double)b->got[(uint64_t)t * b->cols + c];
-            /* Gated products have values of many deviations; what rounds off grows with them. */
+            /* Relative error for values beyond one deviation: gated products have large values, whose rounding error
+             * grows. */
             if (isfinite(want))
-                note(run, difference(b->type, got, want) / fmax(scale, fabs(want)), id, t, c, got, want);
+                note_value_error(run, get_value_difference(b->type, got, want) / fmax(scale, fabs(want)), id, t, c, got,
+                                 want);
         }
     }
     return DOP_OK;
 }
 
-/* Difference of two values in a block of a cache, beyond one rounding step: the kernel and the reference may round to
- * neighbouring numbers, which is rare.  *flips counts the values where they did. */
+/* Returns the difference of two values of a cache block beyond one rounding step. Both sides may round to
+ * neighboring values, which is rare; *flips counts these cases. */
 static double
 difference_in_block(dop_type type, const float *block, double got, double want, uint64_t *flips)
 {
@@ -177,7 +178,7 @@ difference_in_block(dop_type type, const float *block, double got, double want, 
 }
 
 static dop_status
-take_rows(dop_check_run *run, dop_node_id id, const dop_check_buffer *b)
+take_cache_rows(dop_check_run *run, dop_node_id id, const dop_check_buffer *b)
 {
     float *values = calloc((size_t)dop_node_rows(run->g, id, 1) * b->cols, sizeof *values);
     if (!values)
@@ -188,9 +189,9 @@ take_rows(dop_check_run *run, dop_node_id id, const dop_check_buffer *b)
     return st;
 }
 
-/* Compares the rows of a cache that this step writes, and finds whether any other row was changed.  The reference then
- * continues with the values that the kernel stored: where a value lies between two numbers of the cache's type, the two
- * sides may round to different ones, and results that are made of these values might show nothing but this difference. */
+/* Compares the cache rows that this step writes, and checks that no other row changed. The reference then continues
+ * with the kernel's values: both sides may round a value differently, and that difference would hide errors of later
+ * results. */
 static dop_status
 compare_cache(dop_check_run *run, dop_node_id id)
 {
@@ -206,10 +207,11 @@ compare_cache(dop_check_run *run, dop_node_id id)
     const bool blocks = dop_cache_blocks(b->type);
     const uint32_t held = dop_cache_rows(run->g, id), first = run->c->pos % held;
     for (uint32_t i = 0; i < run->n_samples; i++)
-        scale += spread(ref->f + (uint64_t)(run->step_positions[i] % held) * b->cols, b->cols) / run->n_samples;
+        scale += get_standard_deviation(ref->f + (uint64_t)(run->step_positions[i] % held) * b->cols, b->cols) /
+                 run->n_samples;
     for (uint32_t row = 0; row < b->rows; row++) {
         uint32_t i = 0,
-                 p = run->c->pos + (row + held - first) % held; /* the position that the step would write to this row */
+                 p = run->c->pos + (row + held - first) % held; /* the position that a step would write to this row */
         while (i < run->n_samples && run->step_positions[i] != p)
             i++;
         bool inside = p < run->c->pos + run->c->n_tokens;
@@ -219,43 +221,44 @@ compare_cache(dop_check_run *run, dop_node_id id)
             uint64_t at = (uint64_t)row * b->cols + c;
             double got = (double)b->got[at], want = (double)(inside ? ref->f[at] : b->sent[at]);
             if (inside && isfinite(want))
-                note(run,
-                     (blocks ? difference_in_block(b->type, ref->f + at - c % DOP_CACHE_BLOCK, got, want, &flips)
-                             : difference(b->type, got, want)) /
-                         scale,
-                     id, p - run->c->pos, c, got, want);
+                note_value_error(
+                    run,
+                    (blocks ? difference_in_block(b->type, ref->f + at - c % DOP_CACHE_BLOCK, got, want, &flips)
+                            : get_value_difference(b->type, got, want)) /
+                        scale,
+                    id, p - run->c->pos, c, got, want);
             else if (!inside && b->got[at] != b->sent[at])
-                wrong(run, "a cache row of another position was changed", got, want);
+                note_wrong_result(run, "a cache row of another position was changed", got, want);
             compared += inside;
         }
     }
     if (flips > 1 + compared / 32)
-        wrong(run, "values of a cache's blocks that are rounded to a neighbour", (double)flips, 0);
-    return take_rows(run, id, b);
+        note_wrong_result(run, "values of a cache's blocks that are rounded to a neighbour", (double)flips, 0);
+    return take_cache_rows(run, id, b);
 }
 
-/* Compares the copy of a replace state that the step writes, and finds whether the current copy is unchanged, so that the
- * step can be run again.  The step has rows of sequence 0 only; all copies of other sequences must stay as they are. */
+/* Compares the copy of a replace state that the step writes. The current copy must be unchanged, so that the step
+ * can run again; so must all copies of other sequences (the step's rows belong to sequence 0). */
 static dop_status
 compare_replaced(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, const dop_tensor *ref)
 {
     uint64_t made = dop_check_copy(run, b, id), current = dop_check_copy(run, b, dop_node_at(run->g, id)->src[0]);
     uint64_t count = (uint64_t)b->rows * b->cols, defined = b->cols;
-    double scale = spread(ref->f, defined);
+    double scale = get_standard_deviation(ref->f, defined);
     for (uint64_t i = 0; i < count; i++) {
         double got = (double)b->got[made + i], want = (double)ref->f[i], was = (double)b->sent[current + i];
         if (i < defined && isfinite(want))
-            note(run, difference(b->type, got, want) / fmax(scale, fabs(want)), id, 0, (uint32_t)(i % b->cols), got,
-                 want);
+            note_value_error(run, get_value_difference(b->type, got, want) / fmax(scale, fabs(want)), id, 0,
+                             (uint32_t)(i % b->cols), got, want);
         if (b->got[current + i] != b->sent[current + i])
-            wrong(run, "the state that a step replaces was changed", (double)b->got[current + i], was);
+            note_wrong_result(run, "the state that a step replaces was changed", (double)b->got[current + i], was);
         if (i >= defined && memcmp(&b->got[made + i], &b->sent[made + i], sizeof *b->got) != 0)
-            wrong(run, "the state of a sequence without rows was changed", got, (double)b->sent[made + i]);
+            note_wrong_result(run, "the state of a sequence without rows was changed", got, (double)b->sent[made + i]);
     }
     return DOP_OK;
 }
 
-/* Compares the partial results of a split cache: what each split would give alone, and the logarithm of its weight. */
+/* Compares the partial results of a split cache: the output of each split and the logarithm of its weight. */
 static dop_status
 compare_splits(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, const dop_tensor *ref)
 {
@@ -273,19 +276,19 @@ compare_splits(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, co
                 continue;
             double sw = (double)want[dim + 1], sg = (double)got[dim + 1];
             double lw = (double)want[dim] + log(sw), lg = (double)got[dim] + log(sg);
-            note(run, difference(b->type, lg, lw), id, run->sample[i], p + dim, lg, lw);
+            note_value_error(run, get_value_difference(b->type, lg, lw), id, run->sample[i], p + dim, lg, lw);
             for (uint32_t d = 0; d < dim; d++) {
                 double vw = (double)want[d] / sw, vg = (double)got[d] / sg;
-                note(run, difference(b->type, vg, vw) / scale, id, run->sample[i], p + d, vg, vw);
+                note_value_error(run, get_value_difference(b->type, vg, vw) / scale, id, run->sample[i], p + d, vg, vw);
             }
         }
     }
     return DOP_OK;
 }
 
-/* Compares the partial results of arg-max, which are pairs of a value and its index.  Which columns a pair covers is the
- * kernel's choice: each pair must be a value of the row, and the best pair the row's largest, the first of equals where the
- * region does not compute the values itself. */
+/* Compares the partial results of arg-max, pairs of a value and its index. The kernel chooses the columns of a pair.
+ * Each pair must be a value of the row, and the best pair its maximum: the first of equal values, unless the region
+ * computes the values itself. */
 static dop_status
 compare_argmax_parts(dop_check_run *run, dop_node_id id, const dop_check_buffer *b)
 {
@@ -296,7 +299,7 @@ compare_argmax_parts(dop_check_run *run, dop_node_id id, const dop_check_buffer 
         return st;
     uint32_t cols = dop_node_cols(run->g, src);
     bool exact = !dop_region_has(run->r, dop_node_base(run->g, src, NULL));
-    double scale = spread(x->f, x->count);
+    double scale = get_standard_deviation(x->f, x->count);
     for (uint32_t i = 0; i < x->count / cols; i++) {
         const float *row = x->f + (uint64_t)i * cols;
         uint32_t t = dop_node_per_token(run->g, id) ? run->sample[i] : i, best = 0, picked = UINT32_MAX;
@@ -309,26 +312,26 @@ compare_argmax_parts(dop_check_run *run, dop_node_id id, const dop_check_buffer 
             if (v < -3e38) /* unused */
                 continue;
             if (!(at >= 0 && at < cols)) {
-                wrong(run, "a partial arg-max names a column that does not exist", at, cols - 1);
+                note_wrong_result(run, "a partial arg-max names a column that does not exist", at, cols - 1);
                 continue;
             }
             uint32_t c = (uint32_t)at;
-            note(run, fabs(v - (double)row[c]) / scale, id, t, c, v, (double)row[c]);
+            note_value_error(run, fabs(v - (double)row[c]) / scale, id, t, c, v, (double)row[c]);
             if (v > top || (v == top && c < picked)) {
                 top = v;
                 picked = c;
             }
         }
         if (picked == UINT32_MAX || (exact && picked != best))
-            wrong(run, "partial arg-max: column of the largest value", picked, best);
+            note_wrong_result(run, "partial arg-max: column of the largest value", picked, best);
         else
-            note(run, ((double)row[best] - (double)row[picked]) / scale, id, t, picked, (double)row[picked],
-                 (double)row[best]);
+            note_value_error(run, ((double)row[best] - (double)row[picked]) / scale, id, t, picked, (double)row[picked],
+                             (double)row[best]);
     }
     return DOP_OK;
 }
 
-/* Compares the step record, which must be as before or, after an arg-max, one pick further. */
+/* Compares the step record, which must be unchanged or, after an arg-max, advanced by one pick. */
 static dop_status
 compare_step(dop_check_run *run)
 {
@@ -342,7 +345,7 @@ compare_step(dop_check_run *run)
         if (st != DOP_OK)
             return st;
         if (run->g->max_t > 1 && dop_node_at(run->g, run->r->nodes[i])->shape.dim[0].sym == DOP_SYM_T) {
-            /* a pick of every row, of which the reference has some */
+            /* every row has a pick; the reference has those of the samples */
             memcpy(want.ids, a->ids, run->c->n_tokens * sizeof *want.ids);
             memcpy(want.margins, a->margins, sizeof want.margins);
             for (uint32_t k = 0; k < id->count && k < run->n_samples; k++)
@@ -355,23 +358,23 @@ compare_step(dop_check_run *run)
         want.n_out++;
         want.rows[0].position += !run->g->stays;
         want.n_rows = 1;
-        if (dop_graph_replaces(run->g)) /* all rows are of sequence 0 */
+        if (dop_graph_replaces(run->g)) /* all rows belong to sequence 0 */
             want.parity[0] = (want.parity[0] + 1) % run->plan->model->state_copies;
     }
     if (a->flags & DOP_STEP_STALLED)
-        wrong(run, "step record: a wait ran out", a->flags, 0);
+        note_wrong_result(run, "step record: a wait ran out", a->flags, 0);
     else if (a->rows[0].token != want.rows[0].token)
-        wrong(run, "step record: id picked", a->rows[0].token, want.rows[0].token);
+        note_wrong_result(run, "step record: id picked", a->rows[0].token, want.rows[0].token);
     else if (a->rows[0].position != want.rows[0].position)
-        wrong(run, "step record: position", a->rows[0].position, want.rows[0].position);
+        note_wrong_result(run, "step record: position", a->rows[0].position, want.rows[0].position);
     else if (a->n_rows != want.n_rows)
-        wrong(run, "step record: rows", a->n_rows, want.n_rows);
+        note_wrong_result(run, "step record: rows", a->n_rows, want.n_rows);
     else if (a->n_out != want.n_out)
-        wrong(run, "step record: ids picked", a->n_out, want.n_out);
+        note_wrong_result(run, "step record: ids picked", a->n_out, want.n_out);
     else if (a->parity[0] != want.parity[0])
-        wrong(run, "step record: parity", a->parity[0], want.parity[0]);
+        note_wrong_result(run, "step record: parity", a->parity[0], want.parity[0]);
     else if (memcmp(a, &want, sizeof want) != 0)
-        wrong(run, "step record: bytes that should be as they were", 1, 0);
+        note_wrong_result(run, "step record: bytes that should be as they were", 1, 0);
     else if (want.n_out != b->n_out)
         run->result->values++;
     return DOP_OK;
@@ -385,7 +388,7 @@ dop_check_compare(dop_check_run *run)
     dop_status st = dop_check_reference_open(run);
     for (uint32_t i = 0; i < run->r->n_nodes && st == DOP_OK; i++) {
         st = dop_check_reference_node(run, run->r->nodes[i]);
-        if (st == DOP_OK && stores(run, run->r->nodes[i]))
+        if (st == DOP_OK && stores_cache_rows(run, run->r->nodes[i]))
             st = compare_cache(run, run->r->nodes[i]);
     }
     for (uint32_t i = 0; i < run->r->n_outs && st == DOP_OK; i++) {
@@ -396,8 +399,8 @@ dop_check_compare(dop_check_run *run)
         if (dop_check_picks(g, id))
             continue;
         if (id == run->r->info->attn.root && run->r->info->attn.merged)
-            continue;        /* for the workgroups of this dispatch only, when there are several */
-        if (stores(run, id)) /* compared before anything was made of it */
+            continue;                   /* partial results, private to the workgroups of this dispatch */
+        if (stores_cache_rows(run, id)) /* already compared, before other values */
             continue;
         if ((st = find_out(run, id, &b)) != DOP_OK)
             break;
@@ -417,6 +420,6 @@ dop_check_compare(dop_check_run *run)
     if (st == DOP_OK)
         st = compare_step(run);
     if (st == DOP_OK && run->result->values == before)
-        wrong(run, "nothing of this kernel could be compared", 0, 0);
+        note_wrong_result(run, "nothing of this kernel could be compared", 0, 0);
     return st;
 }

@@ -54,9 +54,9 @@ dop_check_device_destroy(dop_check_device *device)
     memset(device, 0, sizeof *device);
 }
 
-/* Submits and waits; what was written is visible to everything after it, the host included. */
+/* Submits the commands and waits. Writes are visible to all later work, including the host's. */
 static dop_status
-finish(dop_check_device *d, dop_diag *diag)
+submit_check_commands(dop_check_device *d, dop_diag *diag)
 {
     VkMemoryBarrier all = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
@@ -78,7 +78,8 @@ finish(dop_check_device *d, dop_diag *diag)
 }
 
 static dop_status
-copy(dop_check_device *d, uint32_t slot, uint64_t offset, uint8_t *bytes, uint64_t size, bool to_device, dop_diag *diag)
+copy_slot_bytes(dop_check_device *d, uint32_t slot, uint64_t offset, uint8_t *bytes, uint64_t size, bool to_device,
+                dop_diag *diag)
 {
     const dop_memory *m = &d->model->memory;
     const dop_slot_place *p = &m->places[slot];
@@ -93,7 +94,7 @@ copy(dop_check_device *d, uint32_t slot, uint64_t offset, uint8_t *bytes, uint64
         VkBufferCopy region = {to_device ? 0 : there, to_device ? there : 0, n};
         vkCmdCopyBuffer(d->commands, to_device ? d->stage.buffer : buffer, to_device ? buffer : d->stage.buffer, 1,
                         &region);
-        if ((st = finish(d, diag)) != DOP_OK)
+        if ((st = submit_check_commands(d, diag)) != DOP_OK)
             return st;
         if (!to_device)
             memcpy(bytes + at, d->stage.mapped, n);
@@ -106,13 +107,13 @@ dop_status
 dop_check_write(dop_check_device *device, uint32_t slot, uint64_t offset, const void *bytes, uint64_t size,
                 dop_diag *diag)
 {
-    return copy(device, slot, offset, (uint8_t *)(uintptr_t)bytes, size, true, diag);
+    return copy_slot_bytes(device, slot, offset, (uint8_t *)(uintptr_t)bytes, size, true, diag);
 }
 
 dop_status
 dop_check_read(dop_check_device *device, uint32_t slot, uint64_t offset, void *bytes, uint64_t size, dop_diag *diag)
 {
-    return copy(device, slot, offset, bytes, size, false, diag);
+    return copy_slot_bytes(device, slot, offset, bytes, size, false, diag);
 }
 
 dop_status
@@ -130,5 +131,5 @@ dop_check_dispatch(dop_check_device *device, const dop_plan_dispatch *dispatch, 
     if (bytes > 0)
         vkCmdPushConstants(device->commands, s->pipelines.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, bytes, args);
     vkCmdDispatch(device->commands, dispatch->grid[0], dispatch->grid[1], dispatch->grid[2]);
-    return finish(device, diag);
+    return submit_check_commands(device, diag);
 }

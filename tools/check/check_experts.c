@@ -1,4 +1,4 @@
-/* Products with a matrix for each expert, and the ids that choose it. */
+/* Products with one matrix per expert, and the ids of the chosen experts. */
 #include "tools/check/check_run.h"
 #include "tools/check/check_values.h"
 #include "tools/check/check_weights.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Marks unused places of blocks, as a value of an image. */
+/* Value of an unused id in a block of rows, as the interpreter stores it. */
 static const float none = 4294967296.0f;
 
 dop_status
@@ -26,8 +26,8 @@ dop_check_choose(dop_check_run *run)
     return DOP_OK;
 }
 
-/* Fills blocks of rows, grouped by expert, as the interpreter makes them from all rows of the step; the reference of a product
- * makes blocks from its samples. */
+/* Fills blocks of rows, grouped by expert, from all rows of the step, as the interpreter does. A product's reference
+ * makes its own blocks from the samples. */
 void
 dop_check_fill_blocks(const dop_check_run *run, dop_node_id id, float *out)
 {
@@ -50,10 +50,10 @@ dop_check_fill_blocks(const dop_check_run *run, dop_node_id id, float *out)
     }
 }
 
-/* Multiplies with one expert's matrix: gathers the rows that chose the expert, multiplies them, and scatters the results. */
+/* Multiplies by one expert's matrix: gathers its rows, multiplies them, and scatters the results. */
 static dop_status
-multiply(dop_check_run *run, const dop_plan_tensor *w, uint32_t expert, const uint32_t *pairs, uint32_t n,
-         const float *activations, uint32_t share, const bool *want, float *scratch, float *out)
+multiply_expert_rows(dop_check_run *run, const dop_plan_tensor *w, uint32_t expert, const uint32_t *pairs, uint32_t n,
+                     const float *activations, uint32_t share, const bool *want, float *scratch, float *out)
 {
     float *x = scratch, *y = scratch + (uint64_t)n * w->cols;
     for (uint32_t i = 0; i < n; i++)
@@ -73,7 +73,7 @@ dop_check_experts(dop_check_run *run, dop_node_id id, const dop_plan_tensor *w, 
     const dop_graph *g = run->g;
     const dop_node *n = dop_node_at(g, id);
     const uint32_t slots = n->shape.dim[1].mul, pairs = run->n_samples * slots;
-    const uint32_t share = dop_node_at(g, n->src[0])->shape.rank == 3 ? 1 : slots; /* pairs of one row of x */
+    const uint32_t share = dop_node_at(g, n->src[0])->shape.rank == 3 ? 1 : slots; /* pairs that share a row of x */
     const dop_tensor *ids = NULL;
     dop_status st = n->n_srcs > 2 ? dop_interp_eval(run->it, n->src[2], run->diag, &ids) : DOP_OK;
     uint32_t *mine = malloc(pairs * sizeof *mine);
@@ -86,7 +86,7 @@ dop_check_experts(dop_check_run *run, dop_node_id id, const dop_plan_tensor *w, 
             if ((ids ? ids->u[i] : i % slots) == e)
                 mine[found++] = i;
         if (found)
-            st = multiply(run, w, e, mine, found, activations, share, want, scratch, out);
+            st = multiply_expert_rows(run, w, e, mine, found, activations, share, want, scratch, out);
     }
     free(mine);
     free(scratch);

@@ -1,10 +1,10 @@
-/* Random numbers of checks: the same for a seed on every machine. */
+/* Random numbers for checks: the same sequence for a seed on every machine. */
 #include "tools/check/check_random.h"
 #include "tools/check/check.h"
 
 /* splitmix64 (public domain, S. Vigna). */
 static uint64_t
-next(dop_check_random *r)
+draw_check_random(dop_check_random *r)
 {
     uint64_t z = r->state += 0x9e3779b97f4a7c15ull;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -15,20 +15,20 @@ next(dop_check_random *r)
 uint32_t
 dop_check_u32(dop_check_random *r)
 {
-    return (uint32_t)(next(r) >> 32);
+    return (uint32_t)(draw_check_random(r) >> 32);
 }
 
 float
 dop_check_uniform(dop_check_random *r)
 {
-    return (float)(next(r) >> 40) / 16777216.0f;
+    return (float)(draw_check_random(r) >> 40) / 16777216.0f;
 }
 
 float
 dop_check_normal(dop_check_random *r)
 {
-    /* Four uniform values of 16 bits: each has variance 1/12. */
-    uint64_t x = next(r);
+    /* Sum of four 16-bit uniform values, each with variance 1/12. */
+    uint64_t x = draw_check_random(r);
     uint32_t sum =
         (uint32_t)(x & 0xffff) + (uint32_t)(x >> 16 & 0xffff) + (uint32_t)(x >> 32 & 0xffff) + (uint32_t)(x >> 48);
     return ((float)sum / 65536.0f - 2.0f) * 1.7320508f;

@@ -1,4 +1,4 @@
-/* Random numbers of checks: the same for a seed on every machine. */
+/* Random numbers for checks: the same sequence for a seed on every machine. */
 #ifndef DOPPLER_TOOLS_CHECK_CHECK_RANDOM_H
 #define DOPPLER_TOOLS_CHECK_CHECK_RANDOM_H
 

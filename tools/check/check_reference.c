@@ -1,4 +1,4 @@
-/* What a case should make: the region by the interpreter, its products by hand. */
+/* Reference results of a case: the interpreter runs the region, and products are computed here. */
 #include "ir/graph/access.h"
 #include "plan/plan_names.h"
 #include "tools/check/check_run.h"
@@ -16,10 +16,10 @@ is_product(const dop_graph *g, dop_node_id id)
     return dop_op_of(dop_node_at(g, id)->op)->root == DOP_ROOT_product;
 }
 
-/* The matrix of the plan that the node multiplies with, or whose rows it copies; 0: neither.  Where there are
- * several matrices, of experts or of heads, the interpreter decodes the ones that it reads, but it does not round activations. */
+/* Returns the plan's matrix that the node multiplies by or gathers rows of, or 0. The interpreter handles several
+ * matrices (experts, heads) itself, as it decodes only those that it reads, but it does not round activations. */
 static dop_node_id
-matrix_of(const dop_check_run *run, dop_node_id id)
+find_matrix_node(const dop_check_run *run, dop_node_id id)
 {
     const dop_graph *g = run->g;
     bool product = is_product(g, id);
@@ -31,10 +31,10 @@ matrix_of(const dop_check_run *run, dop_node_id id)
                                                                                                                : 0;
 }
 
-/* Number of columns in a block: columns are compared in blocks, so that heads and rotary pairs stay whole.  0: there are no
- * blocks, as an output needs whole rows, or columns of the product with other numbers than its own. */
+/* Returns the number of columns per compared block, so that heads and rotary pairs stay whole. Returns 0 if an
+ * output needs whole rows, or columns of the product with other indices. */
 static uint32_t
-column_block(const dop_check_run *run)
+find_column_block(const dop_check_run *run)
 {
     const dop_graph *g = run->g;
     const dop_region *r = run->r;
@@ -66,9 +66,9 @@ column_block(const dop_check_run *run)
 static void
 choose_columns(const dop_check_run *run, const dop_plan_tensor *w, uint32_t n, bool *want)
 {
-    uint32_t block = column_block(run);
+    uint32_t block = find_column_block(run);
     double affordable = DOP_CHECK_PRODUCTS / ((double)run->n_samples * w->cols);
-    /* A per-head product behind the others reads values that are made of all columns. */
+    /* A per-head product after the others reads values that depend on all columns. */
     memset(want, block == 0 || affordable >= n || run->r->info->tail.id, n);
     if (want[0])
         return;
@@ -126,7 +126,7 @@ leaf_value(void *user, const dop_graph *g, dop_node_id leaf, uint32_t t, dop_ten
     return DOP_OK;
 }
 
-/* Is it the positions of rows that attention over a whole cache does not read? */
+/* True for the row positions of attention over a whole cache, which are not read. */
 static bool
 is_unread_position(const dop_check_run *run, dop_node_id id)
 {
@@ -145,7 +145,7 @@ set_zeros(dop_check_run *run, dop_node_id id)
     return st;
 }
 
-/* Gives the interpreter the samples' values of an outside node. */
+/* Sets the samples' values of a node outside the region in the interpreter. */
 static dop_status
 set_outside(dop_check_run *run, dop_node_id id)
 {
@@ -153,7 +153,7 @@ set_outside(dop_check_run *run, dop_node_id id)
     const dop_check_buffer *b = dop_check_buffer_of(run, id);
     const bool chosen = run->choice && id == dop_node_base(g, run->r->info->experts.ids, NULL);
     const uint32_t cols = dop_node_cols(g, id);
-    if (dop_node_at(g, id)->op == DOP_OP_group_rows) /* the interpreter makes them */
+    if (dop_node_at(g, id)->op == DOP_OP_group_rows) /* computed by the interpreter */
         return DOP_OK;
     if (!b && !chosen && is_unread_position(run, id))
         return set_zeros(run, id);
@@ -178,14 +178,14 @@ set_outside(dop_check_run *run, dop_node_id id)
     return st;
 }
 
-/* Computes a product or gathered rows, for which the interpreter would decode whole matrices. */
+/* Computes a product or gathered rows without the interpreter, which would decode whole matrices. */
 static dop_status
 set_matrix_node(dop_check_run *run, dop_node_id id)
 {
     const dop_graph *g = run->g;
     const dop_node *n = dop_node_at(g, id);
     bool product = is_product(g, id);
-    const dop_plan_tensor *w = dop_check_find_weight(run->plan, dop_node_s(g, matrix_of(run, id), DOP_A_name));
+    const dop_plan_tensor *w = dop_check_find_weight(run->plan, dop_node_s(g, find_matrix_node(run, id), DOP_A_name));
     const dop_tensor *x;
     dop_status st = dop_interp_eval(run->it, n->src[!product], run->diag, &x);
     if (st != DOP_OK)
@@ -196,7 +196,7 @@ set_matrix_node(dop_check_run *run, dop_node_id id)
     if (!w || w->cols != (product ? dop_product_depth(g, id) : cols) ||
         (product && (experts ? w->rows != cols : w->rows < cols)))
         return DOP_FAIL_IN(run->diag, DOP_E_INPUT, run->plan->path, "the plan is damaged: the matrix of %%%s", n->name);
-    const uint32_t n_cols = (uint32_t)cols; /* of a product: the rows of its matrix that it reads */
+    const uint32_t n_cols = (uint32_t)cols; /* of a product: number of matrix rows that it reads */
     const uint64_t made = experts ? (uint64_t)run->n_samples * dop_node_cols(g, id) : rows * cols;
     float *out = malloc((size_t)made * sizeof *out);
     bool *want = product ? calloc(n_cols, sizeof *want) : NULL;
@@ -206,11 +206,12 @@ set_matrix_node(dop_check_run *run, dop_node_id id)
         goto error;
     }
     for (uint64_t i = 0; i < made; i++)
-        out[i] = NAN; /* not computed: nothing that is made of it is compared */
+        out[i] = NAN; /* not computed; values that depend on it are not compared */
     if (product) {
         choose_columns(run, w, n_cols, want);
         memcpy(activations, x->f, (size_t)x->count * sizeof *activations);
-        /* Beside integer products there may be some of floats, and a product of heads behind them takes their values as they are. */
+        /* Products of float weights and per-head products use activations without 8-bit rounding, even next to
+         * integer products. */
         if (run->rounds && id != run->r->info->tail.id &&
             dop_type_of(dop_node_at(g, n->src[1])->type)->kind == DOP_KIND_QUANT)
             dop_check_round_rows(activations, rows, w->cols);
@@ -220,7 +221,7 @@ set_matrix_node(dop_check_run *run, dop_node_id id)
     const uint32_t first = product ? 0 : (uint32_t)dop_node_i(g, id, DOP_A_first),
                    of = product ? 0 : (uint32_t)dop_node_i(g, id, DOP_A_of);
     for (uint64_t i = 0; i < rows && st == DOP_OK && !product; i++)
-        if (of && x->u[i] < of && x->u[i] - first >= w->rows) /* in another part of the table */
+        if (of && x->u[i] < of && x->u[i] - first >= w->rows) /* row belongs to another part of the table */
             memset(out + i * cols, 0, cols * sizeof *out);
         else
             st = dop_check_weight_row(run->plan, w, 0, x->u[i] - first, out + i * cols, run->diag);
@@ -240,7 +241,7 @@ dop_check_reference_open(dop_check_run *run)
     dop_graph *g = run->g;
     dop_leaf_provider leaves = {run, leaf_value};
     DOP_RETURN_IF_ERROR(dop_interp_create(g, run->n_samples, &leaves, run->diag, &run->it));
-    /* Rounds what cache writes store; other values inside the region are f32 now. */
+    /* Rounds the values stored by cache writes; other values inside the region are f32. */
     dop_interp_round_storage(run->it, true);
     for (uint32_t i = 0; i < r->info->n_reads; i++)
         if (!dop_node_is(g, r->info->reads[i], DOP_LEAF) || dop_node_at(g, r->info->reads[i])->op == DOP_OP_received)
@@ -251,5 +252,5 @@ dop_check_reference_open(dop_check_run *run)
 dop_status
 dop_check_reference_node(dop_check_run *run, dop_node_id id)
 {
-    return matrix_of(run, id) ? set_matrix_node(run, id) : DOP_OK;
+    return find_matrix_node(run, id) ? set_matrix_node(run, id) : DOP_OK;
 }

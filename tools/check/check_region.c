@@ -1,4 +1,4 @@
-/* One case: which step it is, the dispatch, and what becomes of it. */
+/* One case of --check: sets up a step, runs the dispatch and compares its outputs. */
 #include "tools/check/check_region.h"
 
 #include "ir/graph/dims.h"
@@ -15,7 +15,7 @@ dop_check_uses_position(const dop_graph *g, const dop_region *r)
 {
     for (uint32_t i = 0; i < r->info->n_reads; i++) {
         dop_node_id id = r->info->reads[i];
-        if (dop_node_at(g, id)->op == DOP_OP_attn_split || /* which parts there are depends on it */
+        if (dop_node_at(g, id)->op == DOP_OP_attn_split || /* the position determines the number of splits */
             dop_node_at(g, id)->input == DOP_INPUT_positions)
             return true;
     }
@@ -53,7 +53,7 @@ dop_check_uses_parity(const dop_graph *g, const dop_region *r)
     return uses;
 }
 
-/* Does an output row of the region depend on other rows of the step? */
+/* True if an output row of the region depends on other rows of the step. */
 static bool
 reads_rows(const dop_graph *g, const dop_region *r)
 {
@@ -79,7 +79,7 @@ choose_samples(dop_check_run *run)
         while (n > 2 && each * n > DOP_CHECK_PRODUCTS)
             n--;
     }
-    if (a->attn.n_writes || reads_rows(g, run->r)) /* every token of the step is read by others */
+    if (a->attn.n_writes || reads_rows(g, run->r)) /* other tokens read every token of the step */
         n = t;
     run->n_samples = n;
     for (uint32_t i = 0; i < n; i++)
@@ -92,7 +92,7 @@ choose_samples(dop_check_run *run)
     }
 }
 
-/* Sets up the step record.  The number of picks is such that the next one is at the end of the ring of picks. */
+/* Sets up the step record. The number of picks places the next pick at the end of the ring. */
 static void
 prepare_step(dop_check_run *run)
 {
@@ -102,7 +102,7 @@ prepare_step(dop_check_run *run)
     for (uint32_t i = 0; i < DOP_STEP_MAX_ROWS; i++)
         s->rows[i] = (dop_row){dop_check_u32(&run->random) % run->plan->model->vocab, run->c->pos + i, 0, 0};
     if (dop_check_keeps_nothing(run->g)) {
-        /* Two texts, or more where the model takes none so long; see step_record.h for what takes the place of sequence and flags. */
+        /* Uses two texts, or more if half the rows exceed the context. step_record.h describes the row fields. */
         const uint32_t n = s->n_rows, ctx = run->plan->model->ctx, half = n < 2 ? 1 : n / 2,
                        len = half < ctx ? half : ctx;
         for (uint32_t i = 0; i < n; i++) {
@@ -118,8 +118,8 @@ prepare_step(dop_check_run *run)
         s->ids[i] = 0xfffffff0u;
 }
 
-/* Makes values inside the region, and views of them, f32 whatever they would be stored as, for the reference.  Values that cache
- * writes store, and heads that a per-head product reads, keep their storage types, because they are read back. */
+/* Makes values inside the region f32 for the reference. Values of cache writes and heads read by a per-head product
+ * keep their storage types, because they are stored and read back. */
 static void
 widen_types(dop_check_run *run)
 {

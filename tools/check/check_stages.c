@@ -1,7 +1,4 @@
-/* The stages of a persistent dispatch cannot be run one by one, but what they hand to each other is still in memory after a
- * step.  So each is compared with the dispatch of the same region in the schedule that is ordered by barriers, which gets
- * what the stage got: differences do not add up from stage to stage.  Besides, a step must pick the largest of its own logits,
- * and leave nothing in the copy of the mailboxes that the next step takes. */
+/* Check of persistent dispatches stage by stage; see check_stages.h. */
 #include "tools/check/check_stages.h"
 
 #include "base/program/print.h"
@@ -26,30 +23,30 @@ typedef struct stages {
     dop_check_device *device;
     const dop_plan *plan;
     const dop_graph *g;
-    const dop_check_result *results; /* [n_kernels]: bounds */
+    const dop_check_result *results; /* [n_kernels]: their bounds */
     const dop_plan_schedule *persistent, *barriers;
     dop_diag *diag;
     float *logits;      /* [vocab]: logits of the step */
     uint32_t slot;      /* slot of the mailboxes */
-    uint64_t copy_size; /* bytes of one copy of the mailboxes */
-    uint64_t copy;      /* bytes from a value's place to the copy of this step */
+    uint64_t copy_size; /* size of one copy of the mailboxes in bytes */
+    uint64_t copy;      /* byte offset of the copy that this step uses */
     uint32_t pos;
     uint32_t parity; /* parity of the sequence before the step */
     uint64_t values; /* number of values compared */
-    double worst;    /* largest error, as a share of its bound */
+    double worst;    /* largest error, as a fraction of its bound */
     char where[128];
 } stages;
 
-/* A value that a stage has made. */
+/* Value produced by a stage. */
 typedef struct made {
-    const dop_plan_arg *arg; /* where the kernel of the same region in the other schedule puts the value */
+    const dop_plan_arg *arg; /* argument that holds the value in the other schedule's kernel */
     uint64_t offset;
     dop_type type;
     uint32_t n;
     float *value;
 } made;
 
-/* The argument of a dispatch that holds this value, in a slot of this kind (0: any); NULL: there is none. */
+/* Returns the dispatch's argument for this value in a slot of this kind (0: any), or NULL. */
 static const dop_plan_arg *
 find_arg(const stages *x, const dop_plan_dispatch *d, const char *name, uint32_t kind)
 {
@@ -63,7 +60,7 @@ find_arg(const stages *x, const dop_plan_dispatch *d, const char *name, uint32_t
 }
 
 static dop_status
-damaged(const stages *x, const dop_plan_dispatch *d)
+fail_damaged_stage(const stages *x, const dop_plan_dispatch *d)
 {
     return DOP_FAIL_IN(x->diag, DOP_E_INPUT, x->plan->path, "the plan is damaged: stage %s does not fit its graph",
                        dop_plan_string(x->plan, d->label));
@@ -82,9 +79,9 @@ error:
     return st;
 }
 
-/* Copies the values that a stage got from other stages to where the dispatch of the same region reads them. */
+/* Copies the stage's mailbox inputs to the buffers that the other schedule's dispatch reads. */
 static dop_status
-give(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other)
+copy_stage_inputs(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other)
 {
     dop_status st = DOP_OK;
     for (uint32_t i = 0; i < stage->n_args && st == DOP_OK; i++) {
@@ -97,16 +94,16 @@ give(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other)
         while (id < x->g->n_nodes && strcmp(dop_node_at(x->g, id)->name, name) != 0)
             id++;
         if (id == x->g->n_nodes)
-            return damaged(x, stage);
+            return fail_damaged_stage(x, stage);
         if (!to || dop_region_has(&x->g->regions[stage->region], id))
             continue;
         uint32_t n = dop_node_cols(x->g, id);
         uint64_t bytes = (uint64_t)n * sizeof(float);
         if (x->copy_size + bytes > from->size || bytes > to->size)
-            return damaged(x, stage);
+            return fail_damaged_stage(x, stage);
         float *row = malloc(2 * (size_t)bytes);
         st = row ? read_values(x, from, x->copy, DOP_TYPE_f32, n, row) : DOP_NO_MEMORY(x->diag);
-        if (st == DOP_OK) { /* in mailboxes numbers of experts are floats too */
+        if (st == DOP_OK) { /* expert ids in mailboxes are floats, too */
             dop_type type = dop_node_at(x->g, id)->type == DOP_TYPE_u32 ? DOP_TYPE_u32 : DOP_TYPE_f32;
             dop_check_encode(type, row, n, row + n);
             st = dop_check_write(x->device, to->slot, to->offset, row + n, bytes, x->diag);
@@ -116,9 +113,10 @@ give(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other)
     return st;
 }
 
-/* Takes a value of the region as the stage left it; its n is 0 where the value has no mailbox. */
+/* Reads a value of the region as the stage left it. Its n is 0 if the value has no mailbox. */
 static dop_status
-take(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other, dop_node_id id, made *out_made)
+read_stage_value(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other, dop_node_id id,
+                 made *out_made)
 {
     made *m = out_made;
     const dop_node *n = dop_node_at(x->g, id);
@@ -133,14 +131,14 @@ take(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other, 
     bool blocks = write && dop_shape_blocks(&n->shape, n->type);
     bool plain = n->type == DOP_TYPE_f16 || n->type == DOP_TYPE_f32 || n->type == DOP_TYPE_u32;
     uint64_t row = blocks || plain ? dop_cache_row_bytes(n->type, cols) : 0;
-    uint64_t replaced = dop_node_rows(x->g, place, 1) * row; /* one copy */
+    uint64_t replaced = dop_node_rows(x->g, place, 1) * row; /* size of one copy in bytes */
     bool appends = dop_shape_appends(&n->shape);
     m->offset = !write    ? 0
                 : appends ? x->pos % dop_cache_rows(x->g, id) * row
                           : (x->parity + 1) % x->plan->model->state_copies * replaced;
     if (row == 0 || m->offset + row > m->arg->size || (mailbox && x->copy_size + row > mailbox->size) ||
         (logits && cols != x->plan->model->vocab))
-        return damaged(x, stage);
+        return fail_damaged_stage(x, stage);
     m->n = cols;
     m->value = malloc(cols * sizeof *m->value);
     if (!m->value)
@@ -153,9 +151,9 @@ take(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other, 
                    : read_values(x, m->arg, m->offset, m->type, cols, m->value);
 }
 
-/* Writes a cache row back as the stage left it, since later stages have read the stage's row. */
+/* Restores a cache row as the stage left it, because later stages read it. */
 static dop_status
-put_back(stages *x, const made *m)
+restore_cache_row(stages *x, const made *m)
 {
     uint64_t bytes = dop_cache_row_bytes(m->type, m->n);
     void *raw = malloc((size_t)bytes);
@@ -167,13 +165,13 @@ put_back(stages *x, const made *m)
     return st;
 }
 
-/* The bound of a stage's error, in standard deviations of the value.  Beside products of floats a stage may not round activations
- * to 8 bits although the dispatch does (gemv_subgroup_mixed): then they differ by that rounding.  A value is off by up to 1/254
- * of the largest of its block, which is two to three deviations, so by 0.006 deviations on average; a sum of products is as well,
- * the farthest of thousands by four times that, and gate times up by twice that.  The rest is room for blocks with outliers.  A
- * stage may also round to f16 where the dispatch does not (a long row in shared memory). */
+/* Returns the error bound of a stage, in standard deviations of the value. A stage may skip the 8-bit rounding of
+ * activations that the dispatch does (gemv_subgroup_mixed). That rounding is up to 1/254 of a block's maximum (2 to 3
+ * deviations), so 0.006 deviations on average. Sums have the same average; the worst of thousands is 4 times larger,
+ * and gate times up another 2 times. The rest allows for blocks with outliers. A stage may also round to f16 where the
+ * dispatch does not (long rows in shared memory). */
 static double
-bound_of(const stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other)
+get_stage_bound(const stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other)
 {
     static const double unrounded = 0.1;
     bool rounds = x->plan->kernels[other->kernel].rounding == DOP_ROUNDING_i8;
@@ -182,10 +180,11 @@ bound_of(const stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatc
                                                               : fmax(bound, x->results[other->kernel].bound);
 }
 
-/* Compares a stage's value with the dispatch's: the error in standard deviations of the value, beyond one step of its storage
- * type where this is f16 or blocks. */
+/* Compares a stage's value with the dispatch's. The error is in standard deviations of the value, beyond one
+ * rounding step for f16 and blocks. */
 static dop_status
-compare(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other, const char *name, const made *m)
+compare_stage_value(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other, const char *name,
+                    const made *m)
 {
     float *want = malloc((m->n + 1) * sizeof *want);
     if (!want)
@@ -195,14 +194,14 @@ compare(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *othe
     dop_status st = read_values(x, m->arg, m->offset, m->type, m->n, want);
     for (uint32_t i = 0; i < m->n && st == DOP_OK; i++) {
         double w = (double)want[i], d = fabs((double)m->value[i] - w) - step * fabs(w);
-        if (blocks) /* neighbouring numbers of the block */
+        if (blocks) /* one step between neighboring values of the block */
             d -= (1 + step) * (double)dop_cache_step(m->type, want + i / DOP_CACHE_BLOCK * DOP_CACHE_BLOCK);
         sum += w;
         squares += w * w;
-        most = !(d <= most) ? d : most; /* NaN counts */
+        most = !(d <= most) ? d : most; /* keeps NaN */
     }
     double mean = sum / m->n, deviation = sqrt(squares / m->n - mean * mean);
-    double share = most / (deviation > 0 ? deviation : 1) / bound_of(x, stage, other);
+    double share = most / (deviation > 0 ? deviation : 1) / get_stage_bound(x, stage, other);
     if (!(share <= x->worst)) {
         x->worst = share;
         snprintf(x->where, sizeof x->where, "%s %%%s at position %u", dop_plan_string(x->plan, stage->label), name,
@@ -220,22 +219,22 @@ check_stage(stages *x, const dop_plan_dispatch *stage)
     for (uint32_t i = 0; i + 1 < x->barriers->n_dispatches && other->region != stage->region; i++)
         other++;
     if (other->region != stage->region)
-        return damaged(x, stage);
+        return fail_damaged_stage(x, stage);
     const dop_region *r = &x->g->regions[stage->region];
     made *outs = calloc(r->n_outs + 1, sizeof *outs);
     dop_status st = outs ? DOP_OK : DOP_NO_MEMORY(x->diag);
     for (uint32_t i = 0; i < r->n_outs && st == DOP_OK; i++)
-        st = take(x, stage, other, r->outs[i], &outs[i]);
+        st = read_stage_value(x, stage, other, r->outs[i], &outs[i]);
     if (st == DOP_OK)
-        st = give(x, stage, other);
+        st = copy_stage_inputs(x, stage, other);
     if (st == DOP_OK)
         st = dop_check_dispatch(x->device, other, x->diag);
     for (uint32_t i = 0; i < r->n_outs && st == DOP_OK; i++) {
         const dop_node *n = dop_node_at(x->g, r->outs[i]);
         if (outs[i].n > 0)
-            st = compare(x, stage, other, n->name, &outs[i]);
+            st = compare_stage_value(x, stage, other, n->name, &outs[i]);
         if (outs[i].n > 0 && dop_node_is(x->g, r->outs[i], DOP_EFFECT) && st == DOP_OK)
-            st = put_back(x, &outs[i]);
+            st = restore_cache_row(x, &outs[i]);
     }
     for (uint32_t i = 0; i < r->n_outs && outs; i++)
         free(outs[i].value);
@@ -244,13 +243,14 @@ check_stage(stages *x, const dop_plan_dispatch *stage)
 }
 
 static void
-found(stages *x, const char *what)
+note_stage_failure(stages *x, const char *what)
 {
     x->worst = (double)INFINITY;
     snprintf(x->where, sizeof x->where, "%s at position %u", what, x->pos);
 }
 
-/* Whoever stores a value clears it in the other copy; parts of attention that there are not in this step, too. */
+/* Checks that the other mailbox copy is clear: stages clear a value's place there when they store it, including
+ * attention splits that this step does not use. */
 static dop_status
 check_cleared(stages *x)
 {
@@ -263,7 +263,7 @@ check_cleared(stages *x)
     for (uint64_t i = 0; i < x->copy_size / 4 && st == DOP_OK; i++)
         left = left || words[i] != UINT32_MAX;
     if (left)
-        found(x, "values are left for the next step");
+        note_stage_failure(x, "values are left for the next step");
     free(words);
     return st;
 }
@@ -276,7 +276,7 @@ check_pick(stages *x, uint32_t pick)
         if (x->logits[i] > x->logits[best])
             best = i;
     if (pick != best)
-        found(x, "a token is picked that has not the largest logit");
+        note_stage_failure(x, "a token is picked that has not the largest logit");
 }
 
 static dop_status
@@ -302,18 +302,18 @@ check_step(stages *x, uint32_t token)
     check_pick(x, record->ids[n_out % DOP_STEP_RING]);
     if ((st = check_cleared(x)) != DOP_OK)
         return st;
-    dop_replay_write_step(&s->replay, &token, 1, x->pos, s->parity[0]); /* the last dispatch has moved it on */
+    dop_replay_write_step(&s->replay, &token, 1, x->pos, s->parity[0]); /* the last dispatch advanced the record */
     for (uint32_t i = 0; i < x->persistent->n_stages && st == DOP_OK; i++)
         st = check_stage(x, &x->plan->dispatches[x->persistent->first_stage + i]);
-    dop_step_move_states(s, 0, 1); /* the step counts */
+    dop_step_move_states(s, 0, 1); /* advances the parity of states */
     return st;
 }
 
-/* The position of a step: the first three steps are around the position from which on a stage does something else, or in the
- * middle of the cache, where attention has several splits; three are at the start, where attention must not find these; and three
- * are where the first were. */
+/* Returns the position of a step. Steps 0 to 2 are around the position where a stage changes its behavior, or in
+ * mid-cache, where attention has several splits. Steps 3 to 5 are at the start, where attention must ignore the former;
+ * later steps return to the first positions. */
 static uint32_t
-position(const stages *x, uint32_t step)
+choose_step_position(const stages *x, uint32_t step)
 {
     uint32_t far = 0, ctx = x->plan->model->ctx;
     for (uint32_t i = 0; i < x->persistent->n_stages; i++) {
@@ -340,7 +340,7 @@ print_line(const stages *x)
     return st;
 }
 
-/* Begins with empty states where steps replace them: of their copies checks of kernels leave those that no kernel has written not finite. */
+/* Clears replace states: earlier kernel checks leave NaN in copies that no kernel wrote. */
 static dop_status
 clear_replaced(const stages *x)
 {
@@ -376,17 +376,17 @@ dop_check_stages(dop_check_device *device, const dop_graph *graphs, const dop_ch
                 .logits = calloc(p->model->vocab, sizeof(float))};
     const dop_plan_dispatch *d = &p->dispatches[x.persistent->first_dispatch];
     for (uint32_t i = 0; i < d->n_args; i++)
-        /* its numbers: rows of the table, words of a copy */
+        /* number argument: rows of the table (low half), words of a copy (high half) */
         if (p->args[d->first_arg + i].slot == DOP_ARG_NUMBERS)
             x.copy_size = (p->args[d->first_arg + i].offset >> 32) * 4;
     while (x.slot < p->n_slots && (p->slots[x.slot].kind != DOP_SLOT_MAILBOX || !s->used.slots[x.slot]))
         x.slot++;
     bool fits = x.slot < p->n_slots && x.copy_size > 0 && x.copy_size <= p->slots[x.slot].size / 2;
     dop_status st = DOP_OK;
-    DOP_TRY(!x.logits ? DOP_NO_MEMORY(diag) : fits ? dop_model_need(s, barriers, diag) : damaged(&x, d));
+    DOP_TRY(!x.logits ? DOP_NO_MEMORY(diag) : fits ? dop_model_need(s, barriers, diag) : fail_damaged_stage(&x, d));
     DOP_TRY(clear_replaced(&x));
     for (uint32_t i = 0; i < STEPS; i++) {
-        x.pos = position(&x, i);
+        x.pos = choose_step_position(&x, i);
         DOP_TRY(check_step(&x, (uint32_t)(i * 2654435761ull % p->model->vocab)));
     }
     DOP_TRY(print_line(&x));

@@ -1,5 +1,4 @@
-/* Quantized weights as kernels read them, decoded without the kernels' code: blocks are put together again (base/storage/packing.h), and
- * decoded like those of a file. */
+/* Independent decoder of quantized weights in the kernels' layout; see check_unpack.h. */
 #include "tools/check/check_unpack.h"
 #include "base/storage/packing.h"
 #include "tools/check/check.h"
@@ -35,7 +34,7 @@ dop_check_unpack_row(dop_type type, const dop_check_place *row, const uint8_t *u
 {
     const dop_type_info *ti = dop_type_of(type);
     const uint32_t per_block = ti->block / ti->pack.unit;
-    float by = 1; /* factor of all values, which nvfp4 keeps in the place of a codebook */
+    float by = 1; /* factor of all values; nvfp4 stores it in place of a codebook */
     if (type == DOP_TYPE_nvfp4)
         memcpy(&by, factor, sizeof by);
     for (uint32_t i = 0; (uint64_t)i * ti->block < cols; i++) {

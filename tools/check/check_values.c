@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Number of cache splits that cover rows for the query at `pos` (ops.def). */
+/* Returns the number of cache splits used for the query at `pos` (ops.def). */
 static uint32_t
 used_splits(const dop_graph *g, dop_node_id split, uint32_t pos)
 {
@@ -58,7 +58,7 @@ dop_check_poison_splits(const dop_check_fill *fill, float *values)
     each_split(fill, values, poison_split, NULL);
 }
 
-/* Pairs (largest value, its index) with ties between parts; the last of several parts is unused. */
+/* Fills pairs of a maximum and its index, with ties between parts. The last of several parts is unused. */
 static void
 fill_argmax_parts(dop_check_random *r, const dop_check_fill *f, float *out)
 {
@@ -70,7 +70,7 @@ fill_argmax_parts(dop_check_random *r, const dop_check_fill *f, float *out)
     }
 }
 
-/* Which source of a recurrence the value is; the number of its sources: none. */
+/* Returns the source index of a value in a recurrence (scan), or the number of sources if it is not one. */
 static uint32_t
 source_of_scan(const dop_graph *g, dop_node_id id)
 {
@@ -91,7 +91,7 @@ dop_check_fill_choice(dop_check_random *r, const dop_graph *g, dop_node_id id, u
             float *row = out + (uint64_t)t * k;
             uint32_t pick = dop_check_u32(r) % n;
             for (uint32_t i = 0; i < j; i++)
-                if (row[i] == (float)pick) { /* look again from the start, with the next one */
+                if (row[i] == (float)pick) { /* duplicate: tries the next id, compares from the start */
                     pick = (pick + 1) % n;
                     i = UINT32_MAX;
                 }
@@ -99,7 +99,7 @@ dop_check_fill_choice(dop_check_random *r, const dop_graph *g, dop_node_id id, u
         }
 }
 
-/* Ascending positions for each row, up to its own: all where they fit, else chosen by chance. */
+/* Fills ascending positions up to each row's own: all of them if they fit, otherwise a random subset. */
 static void
 fill_positions(dop_check_random *r, const dop_check_fill *f, float *out)
 {
@@ -114,9 +114,8 @@ fill_positions(dop_check_random *r, const dop_check_fill *f, float *out)
     }
 }
 
-/* Fills row numbers that a program receives, as the nodes that read them need: rows of a table, or bounds of windows, each of which
- * reaches from the first row of the step to the row itself.  Positions of attention are those of one text, also where a table has rows for
- * them. */
+/* Fills row numbers that a program receives, valid for their users: rows of a table, or windows from the step's
+ * first row to the row itself. Attention positions are those of one text, even if a table holds their rows. */
 static void
 fill_received(dop_check_random *r, const dop_check_fill *f, float *out)
 {
@@ -133,7 +132,7 @@ fill_received(dop_check_random *r, const dop_check_fill *f, float *out)
             below = edge * edge;
         }
         if (n->op == DOP_OP_rope && n->n_srcs > 3 && n->src[3] == f->id)
-            below = 1; /* positions stay in their table */
+            below = 1; /* positions must stay within their table */
         if (n->n_srcs < 2 || dop_node_base(f->g, n->src[1], NULL) != f->id)
             continue;
         const uint32_t low = n->op == DOP_OP_rope ? (uint32_t)dop_node_i(f->g, i, DOP_A_low) : 0;
@@ -161,7 +160,7 @@ dop_check_fill_values(dop_check_random *r, const dop_check_fill *fill, float *ou
         fill_argmax_parts(r, fill, out);
         return;
     }
-    if (op == DOP_OP_moments) { /* so many values, their mean, and the sum of squared distances from it */
+    if (op == DOP_OP_moments) { /* triples: count, mean, sum of squared deviations */
         for (uint64_t i = 0; i < n; i++)
             out[i] = i % 3 == 0 ? 64 : i % 3 == 1 ? dop_check_normal(r) : 64 * (0.5f + dop_check_uniform(r));
         return;
@@ -176,7 +175,7 @@ dop_check_fill_values(dop_check_random *r, const dop_check_fill *fill, float *ou
     }
     bool positive = op == DOP_OP_row_rms || op == DOP_OP_row_istd || op == DOP_OP_exp || op == DOP_OP_softplus ||
                     (op == DOP_OP_at_least && dop_node_f(fill->g, fill->id, DOP_A_by) >= 0);
-    /* States of recurrences must not grow from row to row: factors below 1, keys about as long as 1. */
+    /* Keeps states of recurrences from growing: decay factors below 1, keys of about unit length. */
     uint32_t source = source_of_scan(fill->g, fill->id);
     bool fades = source == 3 || source == 6 || op == DOP_OP_sigmoid;
     const dop_shape *shape = &dop_node_at(fill->g, fill->id)->shape;

@@ -20,8 +20,8 @@ dop_check_find_weight(const dop_plan *plan, const char *name)
 
 /* Decodes a row of a quantized matrix at byte `at` of a slot. */
 static dop_status
-quantized_row(const dop_plan *plan, const dop_plan_tensor *weight, uint64_t at, const dop_check_place *row, float *out,
-              dop_diag *diag)
+decode_quantized_row(const dop_plan *plan, const dop_plan_tensor *weight, uint64_t at, const dop_check_place *row,
+                     float *out, dop_diag *diag)
 {
     uint8_t *units = malloc((size_t)(row->n_units + row->n_groups) + 1), *groups = units + row->n_units, factor[4];
     if (!units)
@@ -47,7 +47,7 @@ dop_check_weight_row(const dop_plan *plan, const dop_plan_tensor *weight, uint32
     dop_check_place place;
     if (slot->kind == DOP_SLOT_WEIGHTS && row < weight->rows && expert < weight->experts) {
         if (dop_check_find_row(type, weight->size, weight->rows, weight->cols, row, &place))
-            return quantized_row(plan, weight, at, &place, out, diag);
+            return decode_quantized_row(plan, weight, at, &place, out, diag);
         if (dop_type_of(type)->kind == DOP_KIND_FLOAT && dop_type_row_bytes(type, weight->cols, &need) &&
             need <= stride) {
             dop_decode_row(type, dop_plan_slot_bytes(plan, weight->slot, at, &left) + row * stride, weight->cols, out);
@@ -78,17 +78,17 @@ dop_check_round_rows(float *x, uint64_t rows, uint64_t k)
 typedef struct product {
     const dop_plan *plan;
     const dop_plan_tensor *weight;
-    uint32_t expert, n; /* rows of the weight that are read */
+    uint32_t expert, n; /* number of weight rows that are read */
     const float *x;
     uint32_t n_tokens;
     const bool *want;
     float *out;
 } product;
 
-enum { ROWS = 64 }; /* rows of the weight in one item of work */
+enum { ROWS = 64 }; /* rows of the weight per work item */
 
 static dop_status
-multiply(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
+multiply_row_range(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 {
     const product *p = user;
     uint64_t k = p->weight->cols, n = p->n;
@@ -116,5 +116,5 @@ dop_check_matmul(const dop_plan *plan, const dop_plan_tensor *weight, uint32_t e
                  uint32_t n_tokens, const bool *want, float *out, dop_diag *diag)
 {
     product p = {plan, weight, expert, n, x, n_tokens, want, out};
-    return dop_parallel_for(n / ROWS + (n % ROWS != 0), 0, multiply, &p, diag);
+    return dop_parallel_for(n / ROWS + (n % ROWS != 0), 0, multiply_row_range, &p, diag);
 }

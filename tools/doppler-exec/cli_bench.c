@@ -1,5 +1,4 @@
-/* --bench: its command line.  -p and -n mean other things here than elsewhere, as in llama-bench; so it has a table of
- * options of its own. */
+/* --bench: its command line. It has a table of options of its own, because -p and -n have llama-bench's meaning. */
 #include "tools/doppler-exec/cli_bench.h"
 #include "tools/bench/bench.h"
 #include "tools/doppler-exec/common/cli.h"
@@ -62,11 +61,11 @@ dop_cli_wants_bench(int argc, char **argv)
     return false;
 }
 
-/* Whole numbers separated by commas; an absent list has the standard value. */
+/* Parses integers separated by commas. An absent list has one element, `standard`. */
 static dop_status
 parse_list(const char *option, const char *text, uint32_t standard, dop_ids *out, dop_diag *diag)
 {
-    const unsigned long most = 1ul << 24; /* more than any context holds */
+    const unsigned long most = 1ul << 24; /* larger than any context */
     if (!text)
         dop_ids_push(out, standard);
     while (text) {

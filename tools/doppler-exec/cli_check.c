@@ -1,4 +1,4 @@
-/* The mode --check: a plan, or its parts one after the other. */
+/* Mode --check: checks a plan, or its parts one after the other. */
 #include "tools/check/check.h"
 #include "tools/doppler-exec/cli_info.h"
 #include "tools/doppler-exec/common/cli.h"

@@ -1,5 +1,4 @@
-/* --compare: how far the logits of two plans are apart over a text, by the kernels of scoring and by those of decoding; whether both
- * write the same; and how fast each is. */
+/* --compare: compares two plans over a text: logits by scoring and by decoding kernels, greedy output, and speed. */
 #include "base/json/json.h"
 #include "base/os/clock.h"
 #include "tools/doppler-exec/common/cli.h"
@@ -11,23 +10,23 @@
 #include <string.h>
 
 enum {
-    WINDOW = 256 /* tokens of a window, unless the command line says otherwise */,
-    GREEDY = 64 /* tokens that are written, unless the command line or half of the context says otherwise */,
-    MOST_KEPT = 256 << 20 /* bytes of a window's logits */
+    WINDOW = 256 /* window length in tokens, by default */,
+    GREEDY = 64 /* tokens to generate, by default; at most half the context */,
+    MOST_KEPT = 256 << 20 /* maximum bytes of a window's logits */
 };
 
-/* Distance of two plans' logits over all positions; the first plan's are the reference. */
+/* Distance of two plans' logits over all positions; the first plan is the reference. */
 typedef struct distance {
     uint64_t rows, same_largest;
-    double largest, sum; /* largest and sum of |a - b| */
+    double largest, sum; /* maximum and sum of |a - b| */
     double divergence, most_divergent;
-    uint64_t n; /* logits */
+    uint64_t n; /* number of logits compared */
     double nll[2];
     uint64_t predicted;
 } distance;
 
 typedef struct side {
-    const char *path, *name; /* not owned: of the plan; what the command line calls it */
+    const char *path, *name; /* not owned: path of the plan; its name on the command line */
     dop_model *model;
     dop_sequence *sequence;
     dop_facts facts;
@@ -37,17 +36,17 @@ typedef struct side {
 
 typedef struct comparison {
     side sides[2];
-    const uint32_t *ids; /* ids of the current window */
+    const uint32_t *ids; /* tokens of the current window */
     size_t n_ids;
-    size_t at;   /* rows of the window that a plan has given so far by decoding */
-    float *kept; /* owned, [window, vocab]: the first side's */
+    size_t at;   /* rows of the window that decoding has produced so far */
+    float *kept; /* owned, [window, vocab]: logits of the first plan */
     uint32_t vocab, window, n_greedy, same_greedy;
     size_t n_tokens, n_windows, n_prompt, n_prompts;
     bool second;
     distance score, decode, *into;
 } comparison;
 
-/* Returns the logarithm of the sum of exponentials; *out_largest: the lowest id of the largest logit. */
+/* Returns log(sum(exp(row))). *out_largest: the lowest id with the largest logit. */
 static double
 log_sum(const float *row, uint32_t vocab, uint32_t *out_largest)
 {
@@ -61,7 +60,7 @@ log_sum(const float *row, uint32_t vocab, uint32_t *out_largest)
     return (double)row[most] + log(sum);
 }
 
-/* Adds a position to a distance.  next: the token that follows in the text; UINT32_MAX: none. */
+/* Adds a position to a distance. next: the token that follows in the text, or UINT32_MAX. */
 static void
 add_row(distance *d, const float *a, const float *b, uint32_t vocab, uint32_t next)
 {
@@ -77,7 +76,7 @@ add_row(distance *d, const float *a, const float *b, uint32_t vocab, uint32_t ne
     d->n += vocab;
     d->rows++;
     d->same_largest += largest_a == largest_b;
-    divergence = divergence > 0 ? divergence : 0; /* a divergence is never negative, but rounding may make it so */
+    divergence = divergence > 0 ? divergence : 0; /* rounding may make the divergence negative */
     d->divergence += divergence;
     d->most_divergent = divergence > d->most_divergent ? divergence : d->most_divergent;
     if (next != UINT32_MAX) {
@@ -87,9 +86,9 @@ add_row(distance *d, const float *a, const float *b, uint32_t vocab, uint32_t ne
     }
 }
 
-/* Keeps a row of logits of the first plan, or compares a row of the second plan with the kept one. */
+/* Stores a row of logits of the first plan, or compares the second plan's row with it. */
 static void
-take_row(comparison *c, size_t i, const float *row)
+take_logit_row(comparison *c, size_t i, const float *row)
 {
     float *kept = c->kept + i * c->vocab;
     if (!c->second)
@@ -104,18 +103,18 @@ take_rows(void *user, size_t first, size_t n_rows, const float *rows, dop_diag *
     comparison *c = user;
     (void)diag;
     for (size_t i = 0; i < n_rows; i++)
-        take_row(c, first + i, rows + i * c->vocab);
+        take_logit_row(c, first + i, rows + i * c->vocab);
     return DOP_OK;
 }
 
-/* A sampler (dop_sampler_fn) that takes the logits and picks the token that the text has next. */
+/* Collects the logits and returns the text's next token (dop_sampler_fn). */
 static dop_status
 follow_text(void *user, const float *logits, uint32_t vocab, const uint32_t *tokens, size_t n_tokens, dop_diag *diag,
             uint32_t *out_id)
 {
     comparison *c = user;
     (void)tokens, (void)n_tokens, (void)diag, (void)vocab;
-    take_row(c, c->at++, logits);
+    take_logit_row(c, c->at++, logits);
     *out_id = c->at < c->n_ids ? c->ids[c->at] : c->ids[0];
     return DOP_OK;
 }
@@ -146,12 +145,12 @@ decode_window(comparison *c, side *s, dop_diag *diag)
     return st;
 }
 
-/* Measures the time of a prompt, and lets the plan write greedily after it. */
+/* Measures the prompt time, then generates greedily. */
 static dop_status
 run_greedily(comparison *c, side *s, dop_diag *diag)
 {
     dop_status st = DOP_OK;
-    for (int round = 0; round < 2 && st == DOP_OK; round++) { /* the first one warms up */
+    for (int round = 0; round < 2 && st == DOP_OK; round++) { /* the first round warms up */
         st = dop_sequence_rewind(s->sequence, 0, diag);
         const double start = dop_now_ms();
         if (st == DOP_OK)
@@ -208,7 +207,7 @@ compare_all(const dop_cli *cli, comparison *c, const dop_ids *text, dop_diag *di
 }
 
 static double
-per(double sum, uint64_t n)
+divide_or_zero(double sum, uint64_t n)
 {
     return n ? sum / (double)n : 0;
 }
@@ -225,8 +224,9 @@ distance_text(const char *name, const distance *d, dop_buf *out)
     dop_buf_printf(out,
                    "%-11s logits at most %.6g apart, %.6g on average; KL divergence %.6g nats, at most %.6g; same "
                    "largest logit at %.2f%% of %llu positions\n",
-                   name, d->largest, per(d->sum, d->n), per(d->divergence, d->rows), d->most_divergent,
-                   per(100.0 * (double)d->same_largest, d->rows), (unsigned long long)d->rows);
+                   name, d->largest, divide_or_zero(d->sum, d->n), divide_or_zero(d->divergence, d->rows),
+                   d->most_divergent, divide_or_zero(100.0 * (double)d->same_largest, d->rows),
+                   (unsigned long long)d->rows);
 }
 
 static void
@@ -239,8 +239,9 @@ write_text(const comparison *c, dop_buf *out)
     distance_text("scored", &c->score, out);
     distance_text("decoded", &c->decode, out);
     if (c->score.predicted)
-        dop_buf_printf(out, "%-11s %.6g and %.6g\n", "perplexity", exp(per(c->score.nll[0], c->score.predicted)),
-                       exp(per(c->score.nll[1], c->score.predicted)));
+        dop_buf_printf(out, "%-11s %.6g and %.6g\n", "perplexity",
+                       exp(divide_or_zero(c->score.nll[0], c->score.predicted)),
+                       exp(divide_or_zero(c->score.nll[1], c->score.predicted)));
     if (c->same_greedy == c->n_greedy)
         dop_buf_printf(out, "%-11s all %u ids are the same\n", "greedy", c->n_greedy);
     else
@@ -255,9 +256,10 @@ write_text(const comparison *c, dop_buf *out)
 static json_t *
 distance_json(const distance *d)
 {
-    return json_pack("{s:f, s:f, s:f, s:f, s:I, s:I}", "maxDifference", d->largest, "meanDifference", per(d->sum, d->n),
-                     "klDivergence", per(d->divergence, d->rows), "maxKlDivergence", d->most_divergent, "sameLargest",
-                     (json_int_t)d->same_largest, "positions", (json_int_t)d->rows);
+    return json_pack("{s:f, s:f, s:f, s:f, s:I, s:I}", "maxDifference", d->largest, "meanDifference",
+                     divide_or_zero(d->sum, d->n), "klDivergence", divide_or_zero(d->divergence, d->rows),
+                     "maxKlDivergence", d->most_divergent, "sameLargest", (json_int_t)d->same_largest, "positions",
+                     (json_int_t)d->rows);
 }
 
 static void
@@ -268,11 +270,11 @@ write_json(const comparison *c, dop_buf *out)
         const side *s = &c->sides[i];
         char digest[17];
         snprintf(digest, sizeof digest, "%016llx", (unsigned long long)s->facts.digest);
-        json_array_append_new(plans, json_pack("{s:s, s:s, s:s, s:f, s:f, s:f}", "plan", s->name, "digest", digest,
-                                               "weights", s->facts.quant, "perplexity",
-                                               exp(per(c->score.nll[i], c->score.predicted)), "promptTokensPerSec",
-                                               per_second(c->n_prompt, s->prompt_ms), "decodeTokensPerSec",
-                                               per_second(c->n_greedy ? c->n_greedy - 1 : 0, s->decode_ms)));
+        json_array_append_new(
+            plans, json_pack("{s:s, s:s, s:s, s:f, s:f, s:f}", "plan", s->name, "digest", digest, "weights",
+                             s->facts.quant, "perplexity", exp(divide_or_zero(c->score.nll[i], c->score.predicted)),
+                             "promptTokensPerSec", per_second(c->n_prompt, s->prompt_ms), "decodeTokensPerSec",
+                             per_second(c->n_greedy ? c->n_greedy - 1 : 0, s->decode_ms)));
     }
     json_t *root = json_pack(
         "{s:o, s:I, s:I, s:o, s:o, s:{s:I, s:I}, s:s}", "plans", plans, "tokens", (json_int_t)c->n_tokens, "window",
@@ -308,13 +310,13 @@ open_sides(const dop_cli *cli, comparison *c, dop_diag *diag)
     return st;
 }
 
-/* Sets how long windows are, and how many tokens are written greedily behind how much of the first window. */
+/* Chooses the window length, the prompt length, and the number of tokens to generate after it. */
 static dop_status
-settle(const dop_cli *cli, comparison *c, const dop_ids *text, dop_diag *diag)
+choose_compare_lengths(const dop_cli *cli, comparison *c, const dop_ids *text, dop_diag *diag)
 {
     const uint32_t a = c->sides[0].facts.ctx, b = c->sides[1].facts.ctx, ctx = a < b ? a : b;
     const uint64_t most = MOST_KEPT / (c->vocab * sizeof *c->kept), usual = WINDOW < most ? WINDOW : most;
-    /* A step of decoding leaves room for the token that it picks. */
+    /* A decode step needs a free position for the picked token. */
     c->window = cli->ppl_ctx != DOP_CLI_UNSET ? cli->ppl_ctx : usual < ctx ? (uint32_t)usual : ctx - 1;
     if (c->window < 1 || c->window >= ctx || c->window > most)
         return DOP_FAIL(diag, DOP_E_INPUT, "--ppl-ctx %u: at most %u here (the context but one, and 256 MiB of logits)",
@@ -349,7 +351,7 @@ dop_mode_compare(dop_cli *cli, dop_diag *diag)
     if ((cli->prompt || cli->file))
         DOP_TRY(dop_cli_text(cli, c.sides[0].model, cli->prompt ? "-p" : "-f", diag, &tokenizer));
     DOP_TRY(dop_cli_prompt(cli, tokenizer, diag, &ids, &text));
-    DOP_TRY(settle(cli, &c, &ids, diag));
+    DOP_TRY(choose_compare_lengths(cli, &c, &ids, diag));
     c.n_tokens = ids.count;
     DOP_TRY(compare_all(cli, &c, &ids, diag));
     if (cli->json)

@@ -1,4 +1,4 @@
-/* The mode --imatrix-out: reads a text and writes how much the inputs of each product matter. */
+/* Mode --imatrix-out: reads a text and writes the importance matrix of the products' inputs. */
 #include "base/os/system.h"
 #include "plan/plan_part.h"
 #include "tools/doppler-exec/common/cli.h"
@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WINDOW = 512 /* tokens of a window, unless the command line says otherwise */ };
+enum { WINDOW = 512 /* window length in tokens, by default */ };
 
 static void
-show(size_t done, size_t all)
+show_imatrix_progress(size_t done, size_t all)
 {
     fprintf(stderr, "\r%3.0f%% of %zu tokens", (double)done * 100 / (double)all, all);
 }
@@ -27,9 +27,9 @@ write_file(const dop_cli *cli, const dop_imatrix_made *made, dop_diag *diag)
     return st;
 }
 
-/* All ranks of a plan in parts would have to measure. */
+/* Fails if the plan is in parts: all ranks would have to measure. */
 static dop_status
-in_one_part(const dop_cli *cli, dop_diag *diag)
+check_imatrix_parts(const dop_cli *cli, dop_diag *diag)
 {
     const char *path = NULL;
     dop_status st = dop_cli_plan(cli, diag, &path);
@@ -50,7 +50,7 @@ dop_mode_imatrix(dop_cli *cli, dop_diag *diag)
     dop_buf text = {0};
     dop_ids ids = {0};
     const char *needed = cli->prompt ? "-p" : cli->file ? "-f" : NULL;
-    dop_status st = in_one_part(cli, diag);
+    dop_status st = check_imatrix_parts(cli, diag);
     cli->ordering = "barriers";
     if (st == DOP_OK)
         st = dop_cli_open(cli, diag, &model, &sequence);
@@ -72,8 +72,8 @@ dop_mode_imatrix(dop_cli *cli, dop_diag *diag)
     dop_cli_hint(cli, model);
     const double start = dop_now_ms();
     const bool begins = facts.bos_id >= 0 && ids.data[0] == (uint32_t)facts.bos_id, shows = dop_cli_shows_progress(cli);
-    st = dop_imatrix_make(model, sequence, ids.data, ids.count, window, begins ? facts.bos_id : -1, shows ? show : NULL,
-                          diag, &made);
+    st = dop_imatrix_make(model, sequence, ids.data, ids.count, window, begins ? facts.bos_id : -1,
+                          shows ? show_imatrix_progress : NULL, diag, &made);
     if (shows)
         fprintf(stderr, "\r%30s\r", "");
     const double seconds = (dop_now_ms() - start) * 1e-3;

@@ -1,4 +1,4 @@
-/* What a plan and the machine are: --info, --disasm, --trace-kernels, --list-devices. */
+/* Inspection modes: --info, --disasm, --trace-kernels, --list-devices. */
 #include "tools/doppler-exec/cli_info.h"
 #include "base/json/json.h"
 #include "base/label.h"
@@ -38,9 +38,9 @@ dop_cli_each_part(const dop_cli *cli, dop_part_fn *fn, void *user, dop_diag *dia
     dop_status st = dop_cli_plan(cli, diag, &path);
     if (st != DOP_OK)
         return st;
-    /* The file of one part is a plan by itself. */
+    /* A file that holds one part is a plan by itself. */
     uint32_t n = access(path, F_OK) != 0 || dop_plan_is_set(path) ? dop_plan_count_parts(path) : 1;
-    n = n > 0 ? n : 1; /* where the number is unknown, opening the plan gives the reason */
+    n = n > 0 ? n : 1; /* if the number is unknown, opening the plan reports the reason */
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
         if (n > 1 && dop_plan_lacks_part(path, i)) {
             st = fn(user, NULL, n, i, diag);
@@ -55,7 +55,7 @@ dop_cli_each_part(const dop_cli *cli, dop_part_fn *fn, void *user, dop_diag *dia
     return st;
 }
 
-/* Gathers what a function writes about each part of a plan. */
+/* Collects the output of a function over all parts of a plan. */
 typedef struct part_texts {
     void (*put)(const dop_plan *plan, dop_buf *out);
     dop_buf text;
@@ -97,10 +97,10 @@ dop_mode_trace(dop_cli *cli, dop_diag *diag)
     return print_parts(cli, dop_trace_kernels, diag);
 }
 
-/* Counts of one schedule. */
+/* Statistics of one schedule. */
 typedef struct schedule_facts {
     uint32_t barriers, outside;
-    uint32_t layer_min, layer_max; /* dispatches in the layer with the fewest and the most */
+    uint32_t layer_min, layer_max; /* fewest and most dispatches in a layer */
     uint32_t layers;
     uint64_t bytes_read, bytes_written;
 } schedule_facts;
@@ -139,7 +139,7 @@ count_schedule(const dop_plan *plan, const dop_plan_schedule *s, schedule_facts 
 static const char *const slot_names[] = {"?",      "weights",   "cache",  "activations", "step record", "results",
                                          "counts", "mailboxes", "stages", "received",    "sent"};
 
-/* Writes which part of a plan this is, and which values cross its cuts for each token. */
+/* Writes the part's number and the values passed between parts for each token. */
 static void
 info_crossings(const dop_plan *plan, dop_buf *out)
 {
@@ -202,7 +202,7 @@ schedule_json(const dop_plan *plan, const dop_plan_schedule *s, const schedule_f
                      (json_int_t)f->bytes_read, "bytesWritten", (json_int_t)f->bytes_written);
 }
 
-/* Writes all schedules of a plan, as lines of text or as rows of a list, one of which is NULL. */
+/* Writes all schedules as lines of text or as entries of a JSON list; one of `text` and `list` is NULL. */
 static bool
 info_schedules(const dop_plan *plan, dop_buf *text, json_t *list)
 {
@@ -234,7 +234,7 @@ info_memory(const dop_plan *plan, dop_buf *out)
     }
 }
 
-/* Writes how the plan was made, as its card says. */
+/* Writes the build settings recorded in the plan's card. */
 static void
 info_made(const dop_plan *plan, dop_buf *out)
 {
@@ -278,7 +278,8 @@ static const char *const pool_names[] = {[DOP_POOL_CLS] = "the first one",
                                          [DOP_POOL_LAST] = "the last one",
                                          [DOP_POOL_END] = "that of its end"};
 
-/* Where the weights are that the plan does not hold.  What a model's file has and the plan holds in another form is on disk twice. */
+/* Lists the files that hold weights outside the plan. Weights that the plan stores in another form are on disk
+ * twice. */
 static void
 info_files(const dop_plan *plan, dop_buf *out)
 {
@@ -421,7 +422,7 @@ info_json(const dop_plan *plan)
 
 typedef struct info {
     dop_buf text;
-    json_t *root; /* facts of the plan; of a plan in parts an object that lists its parts.  NULL: text is wanted */
+    json_t *root; /* JSON facts of the plan, or an object that lists its parts; NULL: text output */
 } info;
 
 static dop_status

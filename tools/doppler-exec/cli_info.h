@@ -1,4 +1,4 @@
-/* What a plan and the machine are: --info, --disasm, --trace-kernels, --list-devices. */
+/* Inspection modes: --info, --disasm, --trace-kernels, --list-devices. */
 #ifndef DOPPLER_TOOLS_DOPPLER_EXEC_CLI_INFO_H
 #define DOPPLER_TOOLS_DOPPLER_EXEC_CLI_INFO_H
 

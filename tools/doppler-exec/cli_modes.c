@@ -1,17 +1,17 @@
-/* Finds out what doppler-exec is asked to do, and refuses options that this would ignore. */
+/* Choice of doppler-exec's mode from the options; rejects options that the mode would ignore. */
 #include "tools/doppler-exec/cli_modes.h"
 #include "tools/doppler-exec/on_demand/models.h"
 
 #include <string.h>
 
 static const struct mode {
-    const char *name; /* name of the option; the first mode, which has no option, is the default */
+    const char *name; /* name of the option; the first mode is the default and has none */
     dop_mode_fn *run;
 } modes[] = {
     {"generation", dop_mode_run},
     {"audio", dop_mode_audio},
     {"draw", dop_mode_draw},
-    {"interactive", dop_mode_converse}, /* itself checks options for prompts and other output */
+    {"interactive", dop_mode_converse}, /* checks options for prompts and other output itself */
     {"list-devices", dop_mode_list_devices},
     {"serve", dop_mode_serve},
     {"ppl", dop_mode_score},
@@ -38,7 +38,7 @@ static const struct mode {
     "compare tokenize "                                                                                                \
     "detokenize render-chat cache-list cache-clear"
 #define STEPS \
-    "generation audio draw interactive serve ppl embed rerank score profile imatrix-out compare" /* modes that run steps of a model */
+    "generation audio draw interactive serve ppl embed rerank score profile imatrix-out compare" /* run model steps */
 
 static const dop_option_rule rules[] = {
     {.options = MODES, .excludes = MODES, .why = "and @ are two things to do: ask for one of them"},

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Does a mode run all of a plan, rather than look at it? */
+/* True if a mode runs the whole plan, instead of inspecting it. */
 static bool
 runs_model(dop_mode_fn *mode)
 {
@@ -18,8 +18,8 @@ runs_model(dop_mode_fn *mode)
            mode == dop_mode_bench || mode == dop_mode_serve;
 }
 
-/* *out_n: number of parts of the plans of the command line, which must all have equally many; 1: the plans are in one part; 0:
- * unknown, as a file cannot be read, which opening it will report. */
+/* Sets *out_n to the number of parts, which must be equal for all plans of the command line. 1: not divided; 0:
+ * unknown because a file cannot be read, which opening it reports. */
 static dop_status
 count_parts(const dop_cli *cli, dop_diag *diag, uint32_t *out_n)
 {
@@ -38,14 +38,14 @@ count_parts(const dop_cli *cli, dop_diag *diag, uint32_t *out_n)
                             "one plan is in %u parts and another one in %u: run them one after the other", *out_n, n);
         *out_n = n > *out_n ? n : *out_n;
     }
-    if (cli->plans.count > 1 && *out_n > 1) /* all plans would be open, to be measured in turn, and a rank holds one */
+    if (cli->plans.count > 1 && *out_n > 1) /* plans are measured in turn, so all would be open; a rank holds one */
         return DOP_FAIL(diag, DOP_E_USAGE,
                         "several plans at a time, one of them in %u parts: run them one after the other", *out_n);
     return DOP_OK;
 }
 
-/* The module is found where the program's libraries are (its run path), and stays loaded: threads of MPI outlive their use.
- * MPI loads modules of its own, which expect its symbols to be global. */
+/* Loads the module from the program's library path (its run path). It stays loaded, because MPI's threads outlive
+ * their use. MPI's own modules need its symbols to be global. */
 static dop_status
 load_module(uint32_t n, dop_diag *diag, const dop_mpi_module **out_module)
 {
@@ -59,14 +59,14 @@ load_module(uint32_t n, dop_diag *diag, const dop_mpi_module **out_module)
                     why ? why : "not loaded");
 }
 
-/* --device A,B,...: rank number `local` of a host takes that device of the list, which begins again at its end. */
+/* Chooses the device for rank `local` of a host from --device A,B,..., round robin. */
 static dop_status
 choose_device(dop_cli *cli, uint32_t local, dop_diag *diag)
 {
     uint32_t n = 1, at = 0;
     if (!cli->device || !strchr(cli->device, ','))
         return DOP_OK;
-    char *all = strdup(cli->device), *rest = all; /* the options name it until the program ends */
+    char *all = strdup(cli->device), *rest = all; /* the options refer to it until the program ends */
     if (!all)
         return DOP_NO_MEMORY(diag);
     for (const char *c = all; *c; c++)
@@ -88,10 +88,10 @@ log_line(void *user, const char *text)
         fprintf(stderr, "rank %u on %s: %s\n", w->rank, w->name, text);
 }
 
-/* All that ranks other than 0 do.  They end when rank 0 does, and ignore signals that are sent to all ranks: what a signal means is
- * rank 0's to decide, as a server continues for a while. */
+/* Runs ranks other than 0 until rank 0 ends. They ignore signals sent to all ranks, because rank 0 decides when to
+ * stop: a server finishes its requests first. */
 static dop_status
-help(dop_cli *cli, dop_diag *diag)
+run_helper_rank(dop_cli *cli, dop_diag *diag)
 {
     dop_open_options options;
     dop_wire wire = *cli->wire;
@@ -119,7 +119,7 @@ dop_cli_mpi_start(dop_cli *cli, dop_mode_fn *mode, dop_diag *diag, bool *out_don
         return st;
     const dop_wire *wire = cli->mpi_module->wire(cli->mpi);
     *out_done = wire->rank > 0;
-    if (counted != DOP_OK || !runs_model(mode)) /* every rank finds the failure, and rank 0 reports it */
+    if (counted != DOP_OK || !runs_model(mode)) /* every rank finds the failure; rank 0 reports it */
         return counted;
     if (wire->n > 1 && n == 1)
         return DOP_FAIL_IN(diag, DOP_E_USAGE, cli->plans.count ? cli->plans.items[0] : NULL,
@@ -138,7 +138,7 @@ dop_cli_mpi_start(dop_cli *cli, dop_mode_fn *mode, dop_diag *diag, bool *out_don
                         wire->n, n);
     cli->wire = wire;
     if ((st = choose_device(cli, wire->local, diag)) == DOP_OK && *out_done)
-        st = help(cli, diag);
+        st = run_helper_rank(cli, diag);
     return st;
 }
 

@@ -1,5 +1,4 @@
-/* Checks of the files that a run writes, before its work: none of them is one that it reads, and each can be
- * written. */
+/* Checks of output files before a run: none may also be an input, and each must be writable. */
 #include "tools/doppler-exec/cli_outputs.h"
 #include "plan/plan_format.h"
 #include "tools/doppler-exec/common/cli.h"
@@ -7,7 +6,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-/* Links are followed: what counts is the file that would be replaced. */
+/* True if `path` is the file `of`, after following links. */
 static bool
 is_file(const struct stat *of, const char *path)
 {
@@ -15,7 +14,7 @@ is_file(const struct stat *of, const char *path)
     return path && stat(path, &sb) == 0 && sb.st_dev == of->st_dev && sb.st_ino == of->st_ino;
 }
 
-/* The plan itself, its weights, and the files of its parts. */
+/* True if `of` is the plan, its weights, or the file of one of its parts. */
 static bool
 is_of_plan(const struct stat *of, const char *plan)
 {

@@ -1,4 +1,4 @@
-/* --profile: a prompt and a few tokens, a text to embed or a picture to draw, with every dispatch timed. */
+/* --profile: times every dispatch of a prompt and a few tokens, of an embedded text, or of an image generation. */
 #include "plan/plan_format.h"
 #include "plan/plan_names.h"
 #include "plan/plan_part.h"
@@ -20,9 +20,9 @@
 
 enum { PROMPT = 64, TOKENS = 32 };
 
-/* The prompt of the command line, or without one arbitrary ids, since speed does not depend on them. */
+/* Gets the command line's prompt, or arbitrary ids without one; speed does not depend on them. */
 static dop_status
-choose_prompt(const dop_cli *cli, const dop_model *model, dop_diag *diag, dop_ids *out_ids)
+choose_profile_prompt(const dop_cli *cli, const dop_model *model, dop_diag *diag, dop_ids *out_ids)
 {
     const char *needed = cli->prompt ? "-p" : cli->file ? "-f" : NULL;
     dop_status st = DOP_OK;
@@ -48,7 +48,7 @@ choose_prompt(const dop_cli *cli, const dop_model *model, dop_diag *diag, dop_id
     return st;
 }
 
-/* Runs n steps of `batch` sequences, all of which begin as s does.  *out_ms: time of the steps after the first one. */
+/* Runs n steps of `batch` sequences with the prefix of s. *out_ms: time of all steps but the first. */
 static dop_status
 run_batch(dop_model *m, dop_sequence *s, dop_profile *p, uint32_t batch, uint32_t n, dop_diag *diag, double *out_ms)
 {
@@ -76,11 +76,11 @@ run_batch(dop_model *m, dop_sequence *s, dop_profile *p, uint32_t batch, uint32_
     return st;
 }
 
-/* Runs a prompt, and n tokens or steps of `batch` sequences. p may be stopped: then nothing is recorded.  *out_ms: time of
- * the tokens or steps after the first one. */
+/* Runs a prompt, then n tokens or n steps of `batch` sequences. Records nothing while p is stopped. *out_ms: time of
+ * the tokens, or of all steps but the first. */
 static dop_status
-run(dop_model *m, dop_sequence *s, dop_profile *p, const dop_ids *prompt, uint32_t batch, uint32_t n, dop_diag *diag,
-    double *out_ms)
+run_prompt_and_steps(dop_model *m, dop_sequence *s, dop_profile *p, const dop_ids *prompt, uint32_t batch, uint32_t n,
+                     dop_diag *diag, double *out_ms)
 {
     double start = 0;
     dop_profile_begin(p, "reset", 0);
@@ -104,14 +104,15 @@ run(dop_model *m, dop_sequence *s, dop_profile *p, const dop_ids *prompt, uint32
     return st;
 }
 
-/* Measures how long the steps take without timestamps, which keep dispatches apart; the profile p is stopped. */
+/* Measures the time of a step without timestamps, which prevent dispatches from overlapping. The profile p is
+ * stopped. */
 static dop_status
-time_whole(dop_model *m, dop_sequence *s, dop_profile *p, const dop_ids *prompt, uint32_t batch, uint32_t n,
-           dop_diag *diag, dop_profile_whole *out)
+time_whole_steps(dop_model *m, dop_sequence *s, dop_profile *p, const dop_ids *prompt, uint32_t batch, uint32_t n,
+                 dop_diag *diag, dop_profile_whole *out)
 {
     const uint32_t kind = batch > 1 ? DOP_SCHED_ROWS : DOP_SCHED_DECODE;
     double ms = 0;
-    dop_status st = n > 1 ? run(m, s, p, prompt, batch, n, diag, &ms) : DOP_OK;
+    dop_status st = n > 1 ? run_prompt_and_steps(m, s, p, prompt, batch, n, diag, &ms) : DOP_OK;
     for (size_t i = 0; i < p->n_totals; i++)
         if (p->info.plan->schedules[p->totals[i].schedule].kind == kind)
             *out = (dop_profile_whole){p->totals[i].schedule, n > 1 ? ms * 1e3 / (n - 1) : 0};
@@ -119,7 +120,7 @@ time_whole(dop_model *m, dop_sequence *s, dop_profile *p, const dop_ids *prompt,
 }
 
 static dop_status
-profile(dop_cli *cli, dop_model *m, dop_sequence *s, dop_profile *p, dop_profile_whole *whole, dop_diag *diag)
+profile_tokens(dop_cli *cli, dop_model *m, dop_sequence *s, dop_profile *p, dop_profile_whole *whole, dop_diag *diag)
 {
     dop_facts facts;
     dop_sampling sampling;
@@ -129,7 +130,7 @@ profile(dop_cli *cli, dop_model *m, dop_sequence *s, dop_profile *p, dop_profile
     if (batch == 0 || batch > facts.n_sequences)
         return DOP_FAIL(diag, DOP_E_USAGE, "-b %s: --profile takes one number of sequences, and the plan holds %u",
                         cli->bench_batches, facts.n_sequences);
-    dop_status st = choose_prompt(cli, m, diag, &prompt);
+    dop_status st = choose_profile_prompt(cli, m, diag, &prompt);
     if (st != DOP_OK)
         goto error;
     uint32_t ctx = facts.ctx, n = cli->n_predict == DOP_CLI_UNSET ? TOKENS : cli->n_predict;
@@ -142,26 +143,27 @@ profile(dop_cli *cli, dop_model *m, dop_sequence *s, dop_profile *p, dop_profile
     }
     if ((st = dop_cli_sampling(cli, &facts, diag, &sampling)) != DOP_OK)
         goto error;
-    /* Greedy, which the device does alone, unless the command line says otherwise. */
+    /* Greedy picks run on the device alone; the command line may choose otherwise. */
     if (isnan(cli->temperature))
         sampling.temperature = 0;
     dop_sequence_set_sampling(s, &sampling);
     if ((st = dop_profile_attach(m, diag, p)) != DOP_OK)
         goto error;
-    /* The first run records command buffers and wakes the device up; the second one is profiled. */
+    /* The first run records command buffers and raises clocks; the second is profiled. */
     double ms;
-    if ((st = run(m, s, p, &prompt, (uint32_t)batch, n < DOP_PROFILE_RING ? n : DOP_PROFILE_RING, diag, &ms)) ==
-            DOP_OK &&
+    if ((st = run_prompt_and_steps(m, s, p, &prompt, (uint32_t)batch, n < DOP_PROFILE_RING ? n : DOP_PROFILE_RING, diag,
+                                   &ms)) == DOP_OK &&
         (st = dop_profile_start(p, diag)) == DOP_OK &&
-        (st = run(m, s, p, &prompt, (uint32_t)batch, n, diag, &ms)) == DOP_OK &&
+        (st = run_prompt_and_steps(m, s, p, &prompt, (uint32_t)batch, n, diag, &ms)) == DOP_OK &&
         (st = dop_profile_stages(p, m, diag)) == DOP_OK && (st = dop_profile_stop(p, diag)) == DOP_OK && whole)
-        st = time_whole(m, s, p, &prompt, (uint32_t)batch, n, diag, whole);
+        st = time_whole_steps(m, s, p, &prompt, (uint32_t)batch, n, diag, whole);
 error:
     dop_ids_finish(&prompt);
     return st;
 }
 
-/* Runs what a model without tokens is for: one picture, of two steps unless -n says otherwise, or the vector of the prompt. */
+/* Runs the programs of a model without tokens: one image (two denoising steps by default), or the prompt's
+ * embedding. */
 static dop_status
 run_programs(const dop_cli *cli, dop_model *m, dop_profile *p, const dop_ids *prompt, dop_diag *diag)
 {
@@ -185,7 +187,7 @@ run_programs(const dop_cli *cli, dop_model *m, dop_profile *p, const dop_ids *pr
     return st;
 }
 
-/* As profile(), for a model without tokens. */
+/* Profiles a model without tokens, as profile_tokens() does for others. */
 static dop_status
 profile_programs(const dop_cli *cli, dop_model *m, dop_profile *p, dop_diag *diag)
 {
@@ -193,7 +195,7 @@ profile_programs(const dop_cli *cli, dop_model *m, dop_profile *p, dop_diag *dia
     dop_draw_facts draws;
     dop_status st = DOP_OK;
     if (!(dop_model_draw_facts(m, &draws)))
-        DOP_TRY(choose_prompt(cli, m, diag, &prompt));
+        DOP_TRY(choose_profile_prompt(cli, m, diag, &prompt));
     DOP_TRY(dop_profile_attach(m, diag, p));
     DOP_TRY(run_programs(cli, m, p, &prompt, diag));
     DOP_TRY(dop_profile_start(p, diag));
@@ -204,9 +206,9 @@ error:
     return st;
 }
 
-/* Opens the plan; *out_sequence stays NULL where the model gives no tokens. */
+/* Opens the plan. *out_sequence stays NULL if the model does not generate tokens. */
 static dop_status
-open_model(const dop_cli *cli, dop_diag *diag, dop_model **out_model, dop_sequence **out_sequence)
+open_profiled_model(const dop_cli *cli, dop_diag *diag, dop_model **out_model, dop_sequence **out_sequence)
 {
     const char *path = NULL;
     dop_open_options o;
@@ -218,9 +220,9 @@ open_model(const dop_cli *cli, dop_diag *diag, dop_model **out_model, dop_sequen
                                                                : st;
 }
 
-/* Dispatches are timed on one device. */
+/* Fails if the plan is in parts: dispatches are timed on one device. */
 static dop_status
-in_one_part(const dop_cli *cli, dop_diag *diag)
+check_profile_parts(const dop_cli *cli, dop_diag *diag)
 {
     const char *path = NULL;
     dop_status st = dop_cli_plan(cli, diag, &path);
@@ -247,14 +249,14 @@ dop_mode_profile(dop_cli *cli, dop_diag *diag)
     if (!html && !json && !times)
         return DOP_FAIL(diag, DOP_E_USAGE, "--profile writes FILE.html, FILE.json or FILE.yaml, not \"%s\"",
                         cli->profile);
-    /* Times of single dispatches mean most where these follow one another, so barriers are the default here. */
+    /* Uses barriers by default: times of single dispatches are most meaningful if dispatches do not overlap. */
     if (!cli->ordering)
         cli->ordering = "barriers";
-    dop_status st = in_one_part(cli, diag);
+    dop_status st = check_profile_parts(cli, diag);
     if (st == DOP_OK)
-        st = open_model(cli, diag, &model, &sequence);
+        st = open_profiled_model(cli, diag, &model, &sequence);
     if (st == DOP_OK)
-        st = sequence ? profile(cli, model, sequence, &p, times ? &whole : NULL, diag)
+        st = sequence ? profile_tokens(cli, model, sequence, &p, times ? &whole : NULL, diag)
                       : profile_programs(cli, model, &p, diag);
     if (st != DOP_OK)
         goto error;

@@ -1,4 +1,4 @@
-/* The mode --report: what the device's driver makes of a plan's kernels. */
+/* Mode --report: the driver's statistics of a plan's compiled kernels. */
 #include "runtime/device/pipeline_report.h"
 #include "tools/doppler-exec/cli_info.h"
 #include "tools/doppler-exec/common/cli.h"

@@ -1,4 +1,4 @@
-/* --serve: the model behind HTTP, until a signal ends it. */
+/* --serve: the HTTP server, which runs until a signal. */
 #include "serve/http/http.h"
 #include "serve/protocols/responses_store.h"
 #include "tools/doppler-exec/common/cli_common.h"
@@ -19,10 +19,10 @@
 
 typedef struct served {
     dop_cli *cli;
-    dop_hosted *hosted; /* the only model; NULL: there is a catalog */
-    dop_models *models; /* the catalog; NULL: there is one model */
-    dop_host_list list; /* of the catalog */
-    dop_api front;      /* of the server, where there is a catalog */
+    dop_hosted *hosted; /* the only model; NULL: `models` is used */
+    dop_models *models; /* the models of --models; NULL: `hosted` is used */
+    dop_host_list list; /* entries of `models` */
+    dop_api front;      /* API of the server if it has several models */
     dop_response_store *store;
     dop_picture_fetcher pictures;
     dop_http_keys keys;
@@ -41,7 +41,7 @@ error:
     return st;
 }
 
-/* Checks --prefix and --cors.  A prefix is "/NAME[/NAME...]", of characters that addresses need no escapes for. */
+/* Checks --prefix and --cors. A prefix is "/NAME[/NAME...]", with characters that need no escapes in URLs. */
 static dop_status
 check_addresses(const dop_cli *cli, dop_diag *diag)
 {
@@ -65,9 +65,9 @@ systemd_of(const dop_cli *cli)
     return (dop_systemd){cli->notify_socket, cli->listen_pid, cli->listen_fds};
 }
 
-/* dop_models_how.open */
+/* Opens a model (dop_models_how.open). */
 static dop_status
-open_model(void *user, size_t number, dop_diag *diag, void **out_model, dop_api **out_api)
+open_served_model(void *user, size_t number, dop_diag *diag, void **out_model, dop_api **out_api)
 {
     served *s = user;
     dop_hosted *hosted = NULL;
@@ -84,7 +84,7 @@ open_model(void *user, size_t number, dop_diag *diag, void **out_model, dop_api 
     return st;
 }
 
-/* dop_models_how.make */
+/* Compiles a model (dop_models_how.make). */
 static dop_status
 make_model(void *user, size_t number, const atomic_bool *stop, dop_diag *diag, uint64_t *out_bytes)
 {
@@ -92,7 +92,7 @@ make_model(void *user, size_t number, const atomic_bool *stop, dop_diag *diag, u
     return dop_host_make(&s->list.models[number], stop, diag, out_bytes);
 }
 
-/* dop_models_how.close */
+/* Closes a model (dop_models_how.close). */
 static void
 close_model(void *user, void *model)
 {
@@ -103,11 +103,11 @@ close_model(void *user, void *model)
     dop_host_close(model);
 }
 
-/* Makes the catalog of --models; its models are opened when they are asked for. */
+/* Creates the model list of --models; a model is opened at its first request. */
 static dop_status
 open_models(dop_cli *cli, served *s, dop_diag *diag)
 {
-    dop_models_how how = {.open = open_model,
+    dop_models_how how = {.open = open_served_model,
                           .close = close_model,
                           .user = s,
                           .max_bytes = (uint64_t)cli->models_memory << 20,
@@ -133,17 +133,17 @@ error:
     return st;
 }
 
-/* The longest body of a request, bytes: photographs in base64 fit where the model takes pictures. */
+/* Returns the maximum size of a request body in bytes: base64 photos fit if the model accepts images. */
 static size_t
-most_of_body(const dop_cli *cli, const served *s)
+get_max_body_bytes(const dop_cli *cli, const served *s)
 {
-    enum { TEXTS = 4096, PICTURES = 32768 }; /* KiB */
+    enum { TEXTS = 4096, PICTURES = 32768 }; /* in KiB */
     const bool sees = s->hosted && dop_host_api(s->hosted)->eyes;
     return (size_t)(cli->serve_body ? cli->serve_body : sees ? PICTURES : TEXTS) << 10;
 }
 
 static dop_status
-open_all(dop_cli *cli, served *s, dop_diag *diag)
+open_server(dop_cli *cli, served *s, dop_diag *diag)
 {
     const char *path = NULL;
     dop_status st = check_addresses(cli, diag);
@@ -181,7 +181,7 @@ open_all(dop_cli *cli, served *s, dop_diag *diag)
                : strcmp(cli->log, "json") == 0 ? DOP_HTTP_LOG_JSON
                                                : DOP_HTTP_LOG_TEXT,
         .comment_s = cli->serve_comment,
-        .max_body = most_of_body(cli, s),
+        .max_body = get_max_body_bytes(cli, s),
         .max_connections = cli->serve_connections,
         .receive_s = cli->serve_receive,
         .idle_s = 75,
@@ -204,9 +204,9 @@ close_all(served *s)
     dop_http_keys_finish(&s->keys);
 }
 
-/* SIGHUP: the file of keys is read again; where that fails, the keys stay as they are. */
+/* Reloads the key file after SIGHUP. After a failure the keys stay unchanged. */
 static void
-read_keys_again(const dop_cli *cli, served *s)
+reload_keys(const dop_cli *cli, served *s)
 {
     dop_diag diag = {0};
     dop_http_keys keys = {0};
@@ -217,9 +217,9 @@ read_keys_again(const dop_cli *cli, served *s)
     dop_http_keys_finish(&keys);
 }
 
-/* Tells systemd a state, where it asks. */
+/* Reports a state to systemd, if systemd expects it. */
 static void
-tell(const dop_cli *cli, const char *state)
+notify_systemd(const dop_cli *cli, const char *state)
 {
     const dop_systemd systemd = systemd_of(cli);
     dop_systemd_notify(&systemd, state);
@@ -230,10 +230,10 @@ tell_reload(const dop_cli *cli)
 {
     char state[80];
     snprintf(state, sizeof state, "RELOADING=1\nMONOTONIC_USEC=%llu", (unsigned long long)(dop_now_ms() * 1e3));
-    tell(cli, state);
+    notify_systemd(cli, state);
 }
 
-/* Has the device of the one model that is served failed?  It does not come back in this process. */
+/* True if the device of the only model has failed, which this process cannot recover from. */
 static bool
 is_lost(served *s)
 {
@@ -241,8 +241,8 @@ is_lost(served *s)
     return s->hosted && dop_engine_is_broken(dop_host_api(s->hosted)->engine, &why);
 }
 
-/* Waits until a signal ends the server, or until its device has failed for so long that whoever waits for answers, or looks after the
- * server, has been told (503); whatever started the server may then start it again.  False: waiting is not possible. */
+/* Waits until a signal ends the server, or until some seconds after its device failed: clients and health checks
+ * receive 503 first, and a supervisor can restart the process. Returns false if waiting is not possible. */
 static bool
 wait_for_end(const dop_cli *cli, served *s, const sigset_t *signals)
 {
@@ -265,15 +265,15 @@ wait_for_end(const dop_cli *cli, served *s, const sigset_t *signals)
             return true;
         tell_reload(cli);
         if (cli->api_key_file)
-            read_keys_again(cli, s);
-        tell(cli, "READY=1");
+            reload_keys(cli, s);
+        notify_systemd(cli, "READY=1");
     }
     return false;
 }
 
-/* From now on a signal ends the process at once, whatever its threads are doing. */
+/* Restores the default signal actions: the next signal ends the process immediately. */
 static void
-let_signals_end(const sigset_t *signals)
+restore_signal_actions(const sigset_t *signals)
 {
     signal(SIGTERM, SIG_DFL);
     signal(SIGINT, SIG_DFL);
@@ -296,7 +296,7 @@ are_idle(served *s)
            dop_http_is_idle(s->http);
 }
 
-/* Gives answers in progress grace_s seconds to end; another signal ends them now, and a third one the process. */
+/* Gives running answers grace_s seconds to finish. A second signal stops them at once; a third ends the process. */
 static void
 wind_down(served *s, const sigset_t *signals, double grace_s)
 {
@@ -311,18 +311,18 @@ wind_down(served *s, const sigset_t *signals, double grace_s)
             nanosleep(&pause, NULL);
         } else if (sigtimedwait(signals, NULL, &pause) > 0) {
             again = true;
-            let_signals_end(signals);
+            restore_signal_actions(signals);
             stop_engines(s, 0);
             last = dop_now_ms() + MOST_MS_MORE;
         }
     }
     if (!again)
-        let_signals_end(signals);
+        restore_signal_actions(signals);
 }
 
-/* The line that says what is served, and where. */
+/* Writes the start-up line: the models and the server's URL. */
 static void
-describe(const served *s, dop_buf *out)
+describe_server(const served *s, dop_buf *out)
 {
     if (!s->hosted) {
         dop_buf_printf(out, "serving the models of %s on %s (loaded when they are asked for)", s->cli->models,
@@ -353,17 +353,17 @@ dop_mode_serve(dop_cli *cli, dop_diag *diag)
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* in the threads created from here on too */
+    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* inherited by threads created later */
     if (cli->api_key_file || cli->notify_socket) {
         sigset_t hup;
         sigemptyset(&hup);
         sigaddset(&hup, SIGHUP);
         pthread_sigmask(SIG_BLOCK, &hup, NULL);
     }
-    dop_status st = open_all(cli, &s, diag);
+    dop_status st = open_server(cli, &s, diag);
     if (st == DOP_OK) {
         dop_buf line = {0}, object = {0};
-        describe(&s, &line);
+        describe_server(&s, &line);
         if (dop_says_json())
             dop_say_object("info", dop_buf_text(&line), dop_http_url(s.http), &object);
         else
@@ -372,10 +372,10 @@ dop_mode_serve(dop_cli *cli, dop_diag *diag)
         dop_buf_finish(&line);
         dop_buf_finish(&object);
         if (st == DOP_OK)
-            tell(cli, "READY=1\nSTATUS=Serving");
+            notify_systemd(cli, "READY=1\nSTATUS=Serving");
     }
     if (st == DOP_OK && wait_for_end(cli, &s, &signals)) {
-        tell(cli, "STOPPING=1\nSTATUS=Finishing answers");
+        notify_systemd(cli, "STOPPING=1\nSTATUS=Finishing answers");
         wind_down(&s, &signals, cli->serve_grace);
     }
     dop_diag broken;

@@ -1,4 +1,4 @@
-/* doppler-exec: options, the choice of what to do, and how it ends. */
+/* doppler-exec: parses options, chooses a mode, reports the result. */
 #include "base/os/system.h"
 #include "base/program/process.h"
 #include "tools/doppler-exec/cli_bench.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#ifdef DOP_COMMIT /* the build defines it where it knows the commit */
+#ifdef DOP_COMMIT /* defined by the build if the commit is known */
 #define RELEASE "doppler-exec " DOP_VERSION " (" DOP_COMMIT ")"
 #else
 #define RELEASE "doppler-exec " DOP_VERSION
@@ -298,7 +298,7 @@ print_help(dop_diag *diag)
     size_t n_bench;
     const dop_option *bench = dop_cli_bench_options(&n_bench);
     dop_options_help(options, N_OPTIONS, &text);
-    size_t n_own = 1; /* rows of --bench alone: those of models follow under a heading, and are above already */
+    size_t n_own = 1; /* rows of --bench itself; the model options after them are listed above */
     while (n_own < n_bench && (bench[n_own].name || bench[n_own].letter))
         n_own++;
     dop_options_help(bench, n_own, &text);
@@ -307,9 +307,9 @@ print_help(dop_diag *diag)
     return st;
 }
 
-/* Plans of models, downloads and pipelines are kept where the user's caches are, and lines of -i where the user's states are (XDG Base
- * Directory Specification).  Beside that only the marks of a launcher (launched), HF_ENDPOINT and HF_TOKEN for -hf and, if it is
- * asked for, what systemd says (hear_systemd) come from the environment. */
+/* Finds a directory of the XDG Base Directory Specification: caches for plans, downloads and pipelines, state for
+ * the lines of -i. Other variables in use: launcher marks (launched), HF_ENDPOINT and HF_TOKEN for -hf, and with
+ * --systemd systemd's own. */
 static void
 find_dir(const char *variable, const char *below_home, const char *name, dop_buf *out)
 {
@@ -320,15 +320,15 @@ find_dir(const char *variable, const char *below_home, const char *name, dop_buf
         dop_buf_printf(out, "%s/%s/%s", home, below_home, name);
 }
 
-/* Did a launcher of MPI (Open MPI, PMIx, MPICH) start this process?  MPI itself tells later how many ranks there are. */
+/* True if an MPI launcher (Open MPI, PMIx, MPICH) started this process. MPI reports the number of ranks later. */
 static bool
-launched(void)
+is_launched_by_mpi(void)
 {
     return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMIX_RANK") || getenv("PMI_RANK");
 }
 
 static void
-hear_systemd(dop_cli *cli)
+read_systemd_environment(dop_cli *cli)
 {
     cli->notify_socket = getenv("NOTIFY_SOCKET");
     cli->listen_pid = getenv("LISTEN_PID");
@@ -365,16 +365,16 @@ main(int argc, char **argv)
         if (!cli.cache_dir)
             cli.cache_dir = cache_dir.size ? cache_dir.data : NULL;
         cli.history_file = history.size && !history.failed ? history.data : NULL;
-        cli.launched = launched();
+        cli.launched = is_launched_by_mpi();
         cli.hf_endpoint = getenv("HF_ENDPOINT");
         cli.hf_token = getenv("HF_TOKEN");
         if (cli.systemd)
-            hear_systemd(&cli);
+            read_systemd_environment(&cli);
         if (!cli.bench)
             st = dop_cli_choose(options, N_OPTIONS, &cli, &given, &diag, &mode);
         bool done = false;
         if (st == DOP_OK)
-            st = dop_cli_refuse_outputs(&cli, &diag); /* which would replace a model */
+            st = dop_cli_refuse_outputs(&cli, &diag); /* an output that would replace a model */
         if (st == DOP_OK && !cli.launched)
             st = dop_cli_try_outputs(&cli, &diag);
         if (st == DOP_OK)
@@ -383,13 +383,13 @@ main(int argc, char **argv)
             st = dop_cli_mpi_start(&cli, mode, &diag, &done);
         if (st == DOP_OK && !done)
             st = dop_cli_refuse_outputs(&cli, &diag);
-        if (st == DOP_OK && !done && cli.launched) /* only the rank that writes has the folders */
+        if (st == DOP_OK && !done && cli.launched) /* only the writing rank needs the folders */
             st = dop_cli_try_outputs(&cli, &diag);
         if (st == DOP_OK && !done)
             do
                 st = mode(&cli, &diag);
             while (dop_cli_models_again(&cli, &st, &diag));
-        quiet = done; /* rank 0 says it */
+        quiet = done; /* rank 0 reports it */
     }
     if (st != DOP_OK && !quiet) {
         dop_cli_end_line();
@@ -411,7 +411,7 @@ main(int argc, char **argv)
     free(cli.biases);
     dop_buf_finish(&cache_dir);
     dop_buf_finish(&history);
-    /* A device that hangs or was lost may keep the driver's exit handlers waiting for it. */
+    /* After a device loss, the driver's exit handlers may wait forever. */
     if (st == DOP_E_DEVICE) {
         fflush(NULL);
         _exit(dop_status_exit(st));

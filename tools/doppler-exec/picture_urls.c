@@ -5,13 +5,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Pictures that are fetched at once, fewer than the server's threads that read requests: other requests go on. */
+/* Maximum concurrent image downloads: fewer than the server's reading threads, so that other requests proceed. */
 enum { MAX_RUNNING = 2 };
 
-/* dop_picture_urls.fetch */
+/* Downloads an image (dop_picture_urls.fetch). */
 static dop_status
-fetch(void *user, const char *url, size_t max_bytes, double seconds, const atomic_bool *cancelled, dop_diag *diag,
-      dop_buf *out)
+fetch_image(void *user, const char *url, size_t max_bytes, double seconds, const atomic_bool *cancelled, dop_diag *diag,
+            dop_buf *out)
 {
     dop_picture_fetcher *f = user;
     dop_status st;
@@ -41,6 +41,6 @@ dop_picture_fetcher_open(const dop_cli *cli, dop_diag *diag, dop_picture_fetcher
     if (!which)
         return DOP_OK;
     out->any_address = strcmp(which, "any") == 0;
-    out->urls.fetch = fetch;
+    out->urls.fetch = fetch_image;
     return dop_load_picture_fetcher(diag, &out->fetch);
 }

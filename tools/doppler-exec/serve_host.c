@@ -22,7 +22,7 @@
 struct dop_hosted {
     dop_model *model;
     dop_model_info info;
-    dop_text *text; /* tokenizer of --tokenizer, or the plan's */
+    dop_text *text; /* tokenizer of --tokenizer, otherwise the plan's */
     json_t *prompts;
     const dop_tokenizer *tok;
     dop_chat *chat;
@@ -33,10 +33,10 @@ struct dop_hosted {
     dop_api api;
 };
 
-/* What reading a request may cost.  A step of a budget is some 10 ns: requests that exceed its steps are refused as such, before the
- * time is up, where the machine is not busy with others. */
+/* Returns the cost limits of parsing a request. A budget step takes about 10 ns, so that on an idle machine too
+ * costly requests exceed the steps before the time and get the proper error. */
 static dop_api_limits
-limits_of(const dop_cli *cli)
+get_request_limits(const dop_cli *cli)
 {
     const double steps_per_s = 4e7;
     return (dop_api_limits){.steps = (uint64_t)(cli->serve_prepare * steps_per_s),
@@ -52,11 +52,11 @@ dop_host_defaults(const dop_cli *cli)
                      .max_inputs = DOP_MAX_INPUTS,
                      .max_answer = (uint64_t)cli->serve_answer << 10,
                      .time_limit_s = cli->serve_time,
-                     .limits = limits_of(cli),
+                     .limits = get_request_limits(cli),
                      .created = (int64_t)time(NULL)};
 }
 
-/* What the model's files say about texts. */
+/* Opens the tokenizer, prompts and chat format of the model. */
 static dop_status
 open_text(dop_cli *cli, const char *path, dop_hosted *s, dop_diag *diag)
 {
@@ -78,7 +78,7 @@ open_text(dop_cli *cli, const char *path, dop_hosted *s, dop_diag *diag)
     return dop_cli_chat_open(cli, s->text, diag, &s->chat);
 }
 
-/* Loads the adapters of --lora, which requests name, and control vectors. */
+/* Loads control vectors and the adapters of --lora, which requests select by name. */
 static dop_status
 open_adapters(const dop_cli *cli, dop_hosted *s, dop_diag *diag)
 {
@@ -95,7 +95,7 @@ error:
 }
 
 static dop_status
-open_all(dop_cli *cli, const char *path, dop_hosted *s, dop_diag *diag)
+open_hosted_parts(dop_cli *cli, const char *path, dop_hosted *s, dop_diag *diag)
 {
     dop_open_options open;
     dop_cli_open_options(cli, &open);
@@ -107,7 +107,8 @@ open_all(dop_cli *cli, const char *path, dop_hosted *s, dop_diag *diag)
     dop_model_describe(s->model, &s->info);
     s->api = dop_host_defaults(cli);
     dop_model_facts(s->model, &s->api.facts);
-    if (dop_model_program(s->model, 0, &s->api.program) && s->api.program.merge) /* it makes no vectors */
+    if (dop_model_program(s->model, 0, &s->api.program) &&
+        s->api.program.merge) /* the program does not compute embeddings */
         s->api.program = (dop_program_facts){0};
     if ((st = open_adapters(cli, s, diag)) != DOP_OK)
         return st;
@@ -117,7 +118,7 @@ open_all(dop_cli *cli, const char *path, dop_hosted *s, dop_diag *diag)
         (st = dop_vocab_create(s->tok, s->api.facts.vocab, s->api.facts.end_ids, s->api.facts.n_end_ids, diag,
                                &s->vocab)) != DOP_OK)
         return st;
-    dop_diag blind = {0}; /* a plan that takes no pictures is served without */
+    dop_diag blind = {0}; /* a plan without image input is served as text only */
     if (dop_images_open(s->model, NULL, &blind, &s->api.eyes) == DOP_E_NOMEM)
         return DOP_NO_MEMORY(diag);
     dop_audio_facts hears;
@@ -146,7 +147,7 @@ dop_host_open(dop_cli *cli, const char *path, const char *id, dop_diag *diag, do
     *out_hosted = NULL;
     if (!s)
         return DOP_NO_MEMORY(diag);
-    const dop_status st = open_all(cli, path, s, diag);
+    const dop_status st = open_hosted_parts(cli, path, s, diag);
     if (st != DOP_OK) {
         dop_host_close(s);
         return st;

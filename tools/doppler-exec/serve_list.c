@@ -1,4 +1,4 @@
-/* Which models a server has: --models DIR|FILE.yaml. */
+/* The server's model list: --models DIR|FILE.yaml. */
 #include "base/os/system.h"
 #include "base/yaml/yaml_util.h"
 #include "tools/doppler-exec/on_demand/model_key.h"
@@ -14,7 +14,7 @@
 #define OPT(...) DOP_OPTION(dop_cli, __VA_ARGS__)
 #define NUM(...) DOP_NUMBER_OPTION(dop_cli, __VA_ARGS__)
 
-/* What a file may say of a model beside its name: the options of the command line that say how it is compiled. */
+/* Options that a file may set for a model: those for compilation. */
 static const dop_option options[] = {DOP_CLI_MODEL_OPTIONS};
 enum { N_OPTIONS = sizeof options / sizeof options[0] };
 
@@ -35,7 +35,7 @@ dop_host_list_finish(dop_host_list *list)
     *list = (dop_host_list){0};
 }
 
-/* Replaces a list by a copy of its own. */
+/* Replaces the list with a copy that owns its elements. */
 static dop_status
 copy_texts(dop_texts *texts, dop_diag *diag)
 {
@@ -46,11 +46,11 @@ copy_texts(dop_texts *texts, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Adds a model without aliases.  id and path: of list->texts, where NULL says that memory ran out.  hf: the name that it is downloaded by;
- * NULL: it is at the path. */
+/* Adds a model without aliases. id and path: in list->texts, NULL if allocation failed. hf: the name to download;
+ * NULL: the model is at `path`. */
 static dop_status
-add(const dop_cli *cli, dop_host_list *list, const char *id, const char *path, bool compiled, const char *hf,
-    dop_diag *diag)
+add_listed_model(const dop_cli *cli, dop_host_list *list, const char *id, const char *path, bool compiled,
+                 const char *hf, dop_diag *diag)
 {
     dop_models_entry *entries = realloc(list->entries, (list->n + 1) * sizeof *entries);
     list->entries = entries ? entries : list->entries;
@@ -66,7 +66,7 @@ add(const dop_cli *cli, dop_host_list *list, const char *id, const char *path, b
     x->cli.hf = hf;
     dop_texts *const lists[] = {&x->cli.plans, &x->cli.force, &x->cli.avoid, &x->cli.no_fuse, &x->cli.skip};
     dop_status st = DOP_OK;
-    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) { /* all of them, as each is to be freed */
+    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) { /* copies all lists, because each is freed later */
         dop_status one = copy_texts(lists[k], diag);
         st = st == DOP_OK ? one : st;
     }
@@ -75,7 +75,8 @@ add(const dop_cli *cli, dop_host_list *list, const char *id, const char *path, b
 
 /* --- a folder ------------------------------------------------------------------------------------------------------------------ */
 
-/* Bytes of a name that end it in a folder of models, and are no part of the model's name; false: it names no model. */
+/* Tests if a folder entry is a model or a plan. *out_suffix: length of the ending that is not part of the model's
+ * name. */
 static bool
 is_listed(const char *folder, const struct dirent *one, const dop_cli *cli, size_t *out_suffix, bool *out_compiled)
 {
@@ -108,7 +109,7 @@ by_id(const void *a, const void *b)
     return strcmp(((const dop_models_entry *)a)->id, ((const dop_models_entry *)b)->id);
 }
 
-/* Reads the names of a folder: entries without models, sorted. */
+/* Reads the names in a folder, sorted, as entries without models. */
 static dop_status
 read_names(const char *path, const dop_cli *cli, dop_diag *diag, dop_host_list *out, dop_models_entry **out_found,
            size_t *out_n)
@@ -139,10 +140,10 @@ read_names(const char *path, const dop_cli *cli, dop_diag *diag, dop_host_list *
     return st;
 }
 
-/* All plans, GGUF files and folders with models of a folder, each under its name.  A plan comes before a model of the same name, which
- * it will have been made of. */
+/* Adds all plans, GGUF files and model folders in a folder under their names. A plan takes precedence over a model
+ * with its name, from which it was probably compiled. */
 static dop_status
-read_folder(const char *path, const dop_cli *cli, dop_diag *diag, dop_host_list *out)
+read_model_folder(const char *path, const dop_cli *cli, dop_diag *diag, dop_host_list *out)
 {
     dop_models_entry *found = NULL;
     size_t n = 0;
@@ -153,7 +154,7 @@ read_folder(const char *path, const dop_cli *cli, dop_diag *diag, dop_host_list 
         for (size_t k = 0; k < n && e->compiled; k++)
             has_plan = has_plan || (!found[k].compiled && strcmp(found[k].id, e->id) == 0);
         if (!has_plan)
-            st = add(cli, out, e->id, e->path, e->compiled, NULL, diag);
+            st = add_listed_model(cli, out, e->id, e->path, e->compiled, NULL, diag);
     }
     free(found);
     if (st == DOP_OK && out->n == 0)
@@ -188,7 +189,7 @@ read_aliases(const char *path, dop_yaml *y, const yaml_node_t *list, dop_diag *d
     return names ? DOP_OK : DOP_NO_MEMORY(diag);
 }
 
-/* Is it an option of a compilation, and one that is each model's own? */
+/* True for a compile option that can differ between models. */
 static bool
 is_option(const char *name)
 {
@@ -201,9 +202,9 @@ is_option(const char *name)
     return is;
 }
 
-/* A name that is relative to the list's file, as a path of list->texts.  NULL: memory ran out. */
+/* Resolves a name relative to the list file, in list->texts. Returns NULL if memory is exhausted. */
 static const char *
-beside(const char *file, const char *name, dop_host_list *out)
+resolve_listed_name(const char *file, const char *name, dop_host_list *out)
 {
     const char *slash = dop_path_slash(file);
     return dop_path_is_absolute(name) || !slash
@@ -211,7 +212,7 @@ beside(const char *file, const char *name, dop_host_list *out)
                : dop_arena_printf(&out->texts, "%.*s/%s", (int)(slash - file), file, name);
 }
 
-/* Sets an option of the last model to one value.  Values that name a file beside the list are that file. */
+/* Sets an option of the last model. A value that names a file next to the list refers to that file. */
 static dop_status
 set_option(const char *path, const yaml_node_t *key, const yaml_node_t *node, dop_diag *diag, dop_host_list *out)
 {
@@ -219,7 +220,7 @@ set_option(const char *path, const yaml_node_t *key, const yaml_node_t *node, do
     struct stat s;
     if (!value)
         return DOP_FAIL_NODE(diag, path, key, "%s has a value", name);
-    const char *file = beside(path, value, out), *own = dop_arena_strdup(&out->texts, value);
+    const char *file = resolve_listed_name(path, value, out), *own = dop_arena_strdup(&out->texts, value);
     if (!file || !own)
         return DOP_NO_MEMORY(diag);
     dop_diag why = {0};
@@ -230,7 +231,7 @@ set_option(const char *path, const yaml_node_t *key, const yaml_node_t *node, do
                              : DOP_OK;
 }
 
-/* The values of an option, which may be a list where it is repeatable. */
+/* Sets an option from a YAML value, which is a list for repeatable options. */
 static dop_status
 set_options(const char *path, dop_yaml *y, const yaml_node_t *key, const yaml_node_t *value, dop_diag *diag,
             dop_host_list *out)
@@ -245,7 +246,7 @@ set_options(const char *path, dop_yaml *y, const yaml_node_t *key, const yaml_no
     return DOP_OK;
 }
 
-/* One model: {id, plan | model | hf, aliases, OPTION...}. */
+/* Reads one model: {id, plan | model | hf, aliases, OPTION...}. */
 static dop_status
 read_entry(const char *path, dop_yaml *y, const yaml_node_t *node, const dop_cli *cli, dop_diag *diag,
            dop_host_list *out)
@@ -265,8 +266,9 @@ read_entry(const char *path, dop_yaml *y, const yaml_node_t *node, const dop_cli
     if (!texts[ID] || !!texts[PLAN] + !!texts[MODEL] + !!texts[HF] != 1)
         return DOP_FAIL_NODE(diag, path, node, "a model has an id and a plan, a model or hf, one of these");
     const char *hf = texts[HF] ? dop_arena_strdup(&out->texts, texts[HF]) : NULL;
-    const char *where = texts[HF] ? hf : beside(path, texts[PLAN] ? texts[PLAN] : texts[MODEL], out);
-    DOP_RETURN_IF_ERROR(add(cli, out, dop_arena_strdup(&out->texts, texts[ID]), where, !texts[PLAN], hf, diag));
+    const char *where = texts[HF] ? hf : resolve_listed_name(path, texts[PLAN] ? texts[PLAN] : texts[MODEL], out);
+    DOP_RETURN_IF_ERROR(
+        add_listed_model(cli, out, dop_arena_strdup(&out->texts, texts[ID]), where, !texts[PLAN], hf, diag));
     DOP_RETURN_IF_ERROR(read_aliases(path, y, dop_yaml_field(&y->doc, node, keys[ALIASES]), diag, out));
     for (p = node->data.mapping.pairs.start; p < node->data.mapping.pairs.top; p++) {
         const yaml_node_t *key = yaml_document_get_node(&y->doc, p->key);
@@ -285,7 +287,7 @@ read_entry(const char *path, dop_yaml *y, const yaml_node_t *node, const dop_cli
 }
 
 static dop_status
-read_file(const char *path, const dop_cli *cli, dop_diag *diag, dop_host_list *out)
+read_model_list_file(const char *path, const dop_cli *cli, dop_diag *diag, dop_host_list *out)
 {
     static const char what[] = "a file of models is a mapping: models, a list";
     dop_yaml y = {0};
@@ -314,5 +316,6 @@ dop_host_list_read(const dop_cli *cli, dop_diag *diag, dop_host_list *out_list)
     dop_arena_init(&out_list->texts);
     if (stat(path, &s) != 0)
         return DOP_FAIL_IN(diag, DOP_E_IO, path, "%s", strerror(errno));
-    return S_ISDIR(s.st_mode) ? read_folder(path, cli, diag, out_list) : read_file(path, cli, diag, out_list);
+    return S_ISDIR(s.st_mode) ? read_model_folder(path, cli, diag, out_list)
+                              : read_model_list_file(path, cli, diag, out_list);
 }

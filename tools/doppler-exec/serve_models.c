@@ -1,4 +1,4 @@
-/* Models of --models: each is compiled into the cache as doppler-exec MODEL is, with a command line of its own. */
+/* Models of --models. Each is compiled into the cache with its own options, as by doppler-exec MODEL. */
 #include "base/os/clock.h"
 #include "tools/doppler-exec/on_demand/models.h"
 #include "tools/doppler-exec/serve_host.h"
@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* dop_progress_fn: lines for whoever reads the server's log, at the beginning of each step and then now and then. */
+/* Logs the start of each compilation step, then progress every few seconds (dop_progress_fn). */
 static bool
-tell(void *user, const char *step, uint64_t done, uint64_t all)
+log_compile_progress(void *user, const char *step, uint64_t done, uint64_t all)
 {
     enum { PAUSE_MS = 5000 };
     dop_host_model *x = user;
@@ -22,9 +22,9 @@ tell(void *user, const char *step, uint64_t done, uint64_t all)
     return !atomic_load(x->stop);
 }
 
-/* Finds or makes the plan as for a command line that was just given: the model's files may be others than last time. */
+/* Finds or compiles the plan as at the first start, because the model's files may have changed. */
 static dop_status
-begin(dop_host_model *x, dop_diag *diag)
+begin_model_plan(dop_host_model *x, dop_diag *diag)
 {
     const dop_options_given none = {0};
     dop_cli_models_finish(&x->cli);
@@ -43,10 +43,10 @@ dop_host_make(dop_host_model *model, const atomic_bool *stop, dop_diag *diag, ui
     dop_status st = x->st;
     x->step = NULL;
     x->stop = stop;
-    x->cli.progress = (dop_progress){tell, x};
+    x->cli.progress = (dop_progress){log_compile_progress, x};
     if (st == DOP_OK) {
-        st = begin(x, diag);
-    } else { /* it was opened, and that failed */
+        st = begin_model_plan(x, diag);
+    } else { /* opening it failed before */
         *diag = x->why;
         x->st = DOP_OK;
         x->cli.made = false;
@@ -73,6 +73,6 @@ dop_host_open_made(dop_host_model *model, dop_diag *diag, dop_hosted **out_hoste
     if (st != DOP_OK)
         x->why = *diag;
     else
-        (void)dop_cli_models_again(&x->cli, &st, diag); /* what was found out about the device is remembered */
+        (void)dop_cli_models_again(&x->cli, &st, diag); /* records what the run learned about the device */
     return x->st;
 }

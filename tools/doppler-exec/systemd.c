@@ -11,7 +11,7 @@
 dop_status
 dop_systemd_listener(const dop_systemd *systemd, dop_diag *diag, int *out_fd)
 {
-    enum { FIRST = 3 }; /* number of the first descriptor that is passed */
+    enum { FIRST = 3 }; /* first descriptor passed by systemd */
     *out_fd = -1;
     if (!systemd->listen_pid || !systemd->listen_fds || atol(systemd->listen_pid) != (long)getpid())
         return DOP_OK;
@@ -31,13 +31,13 @@ dop_systemd_notify(const dop_systemd *systemd, const char *state)
     if (n < 2 || n >= sizeof to.sun_path || (*path != '/' && *path != '@'))
         return;
     memcpy(to.sun_path, path, n);
-    if (*path == '@') /* a name that is no file */
+    if (*path == '@') /* abstract socket name */
         to.sun_path[0] = 0;
     const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return;
     const ssize_t sent = sendto(fd, state, strlen(state), MSG_NOSIGNAL, (const struct sockaddr *)&to,
                                 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));
-    (void)sent; /* nobody listens any more */
+    (void)sent; /* systemd may have stopped listening */
     close(fd);
 }

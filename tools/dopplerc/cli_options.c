@@ -1,4 +1,4 @@
-/* The options of dopplerc: their table, what their values may be, and what they ask of a compilation. */
+/* Options of dopplerc: their table, allowed values, and effect on a compilation. */
 #include "base/os/system.h"
 #include "base/words.h"
 #include "tools/dopplerc/cli.h"

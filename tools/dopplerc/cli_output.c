@@ -1,4 +1,4 @@
-/* What dopplerc prints and writes of compilations. */
+/* Output of dopplerc: printed and written results of compilations. */
 #include "compiler/parts/simulate.h"
 #include "compiler/report/report.h"
 #include "compiler/report/report_explain.h"
@@ -98,7 +98,7 @@ emit_stage(const dop_compiler_cli *o, const dop_compilation *c, dop_buf *out)
 }
 
 static dop_status
-put(const char *path, const dop_buf *text, dop_diag *diag)
+write_or_print(const char *path, const dop_buf *text, dop_diag *diag)
 {
     if (text->failed)
         return DOP_NO_MEMORY(diag);
@@ -109,7 +109,7 @@ put(const char *path, const dop_buf *text, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Makes a report in the form that the ending of the file name says; text by default. */
+/* Writes a report in the format of the file name's ending; text by default. */
 static dop_status
 make_report(const char *file, const dop_compilation *c, const dop_compile_job *job, dop_diag *diag, dop_buf *out)
 {
@@ -130,8 +130,8 @@ make_report(const char *file, const dop_compilation *c, const dop_compile_job *j
     return st;
 }
 
-/* Prints what --emit, --explain and --report ask for of one target's compilation.  With several
- * targets a line with the name precedes it. */
+/* Prints --emit, --explain and --report of one target's compilation. With several targets, a line with the target's
+ * name precedes each. */
 static dop_status
 print_outputs(const dop_compiler_cli *o, const dop_compilation *c, const dop_compile_job *job, dop_diag *diag)
 {
@@ -149,19 +149,19 @@ print_outputs(const dop_compiler_cli *o, const dop_compilation *c, const dop_com
         st = dop_report_explain(c, o->explain, job->parts, job->parts ? job->cuts.n_parts : 0, diag, &text);
     }
     if (st == DOP_OK)
-        st = put(NULL, &text, diag);
+        st = write_or_print(NULL, &text, diag);
     dop_buf_finish(&text);
     for (size_t i = 0; st == DOP_OK && i < o->report.count; i++) {
         const char *file = o->report.items[i];
         st = make_report(file, c, job, diag, &text);
-        st = st == DOP_OK ? put(*file ? file : NULL, &text, diag) : st;
+        st = st == DOP_OK ? write_or_print(*file ? file : NULL, &text, diag) : st;
         dop_buf_finish(&text);
     }
     return st;
 }
 
 static dop_status
-simulate(const dop_compiler_cli *o, const dop_compile_job *job, dop_diag *diag)
+print_simulation(const dop_compiler_cli *o, const dop_compile_job *job, dop_diag *diag)
 {
     const dop_compilation *whole = &job->list[0];
     dop_sim_setup setup;
@@ -178,7 +178,7 @@ simulate(const dop_compiler_cli *o, const dop_compile_job *job, dop_diag *diag)
     else if (st == DOP_OK)
         dop_sim_text(&setup, whole, &in_parts, &one, &text);
     if (st == DOP_OK)
-        st = put(NULL, &text, diag);
+        st = write_or_print(NULL, &text, diag);
     dop_buf_finish(&text);
     dop_sim_setup_finish(&setup);
     return st;
@@ -199,10 +199,10 @@ dop_cli_write(const dop_compiler_cli *o, dop_compile_job *job, dop_dumper *d, do
     if (st == DOP_OK && dop_cli_emits_all(o)) {
         st = strcmp(o->emit, "plan") == 0 ? dop_plan_listing(job->list, job->n, diag, &text)
                                           : dop_modules_tar(job->list, job->n, diag, &text);
-        st = st == DOP_OK ? put(NULL, &text, diag) : st;
+        st = st == DOP_OK ? write_or_print(NULL, &text, diag) : st;
         dop_buf_finish(&text);
     }
     if (st == DOP_OK && o->simulate)
-        st = simulate(o, job, diag);
+        st = print_simulation(o, job, diag);
     return st == DOP_OK && o->output ? dop_compile_job_write(job, o->output, diag) : st;
 }

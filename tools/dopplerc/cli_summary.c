@@ -1,5 +1,4 @@
-/* The last line of dopplerc: what was written, how long it took, what it needs on the device, and what became of the
- * weights. */
+/* Summary line of dopplerc: output file, elapsed time, device memory, and conversions of weights. */
 #include "base/os/clock.h"
 #include "compiler/report/report.h"
 #include "plan/plan_names.h"
@@ -11,14 +10,14 @@
 
 enum { MOST_KINDS = 16 };
 
-/* Matrices with one stored type and one packed type, which may be equal. */
+/* Matrices with the same types in the model and in the plan; both may be equal. */
 typedef struct conversion {
     dop_type from, to;
     uint32_t count;
-    uint64_t bytes; /* bytes in the plan */
+    uint64_t bytes; /* size in the plan */
 } conversion;
 
-/* Counts a packed matrix.  first: the first or only piece of its weight.  False: the list is full. */
+/* Counts a packed matrix. first: the first or only piece of its weight. Returns false if the list is full. */
 static bool
 count_weight(conversion *list, uint32_t *io_n, const dop_packed *x, bool first)
 {
@@ -34,23 +33,23 @@ count_weight(conversion *list, uint32_t *io_n, const dop_packed *x, bool first)
     return true;
 }
 
-/* The order of conversions: first matrices that keep their type, then others, each with most bytes first. */
+/* Orders conversions: unchanged types first, then by decreasing size. */
 static bool
-comes_before(const conversion *a, const conversion *b)
+is_listed_before(const conversion *a, const conversion *b)
 {
     const bool kept = a->from == a->to, other = b->from == b->to;
     return kept != other ? kept : a->bytes > b->bytes;
 }
 
-/* Appends the types of all matrices, as "q4_k (7.10 GiB), f16 -> q8_0 (2 tensors, 1.50 MiB)". */
+/* Appends the types of all matrices, such as "q4_k (7.10 GiB), f16 -> q8_0 (2 tensors, 1.50 MiB)". */
 static void
-put_types(const dop_pack *p, dop_buf *out)
+append_weight_types(const dop_pack *p, dop_buf *out)
 {
     conversion list[MOST_KINDS];
     uint32_t n = 0;
     for (uint32_t i = 0; i < p->n; i++) {
         const dop_packed *x = &p->items[i];
-        bool first = true; /* a weight may be packed in pieces */
+        bool first = true; /* a weight may be packed in several pieces */
         if (!x->source || x->source->rank < 2)
             continue;
         for (uint32_t k = 0; k < i && first && x->from.first; k++)
@@ -59,7 +58,7 @@ put_types(const dop_pack *p, dop_buf *out)
             break;
     }
     for (uint32_t i = 1; i < n; i++)
-        for (uint32_t k = i; k > 0 && comes_before(&list[k], &list[k - 1]); k--) {
+        for (uint32_t k = i; k > 0 && is_listed_before(&list[k], &list[k - 1]); k--) {
             const conversion moved = list[k];
             list[k] = list[k - 1];
             list[k - 1] = moved;
@@ -77,9 +76,9 @@ put_types(const dop_pack *p, dop_buf *out)
     }
 }
 
-/* Appends the device memory of each target of a plan, as doppler-exec --info counts it. */
+/* Appends the device memory of each target of a plan, computed as for doppler-exec --info. */
 static void
-put_memory(const dop_plan *plan, dop_buf *out)
+append_device_memory(const dop_plan *plan, dop_buf *out)
 {
     for (uint32_t i = 0; i < plan->n_profiles; i++) {
         uint64_t kinds[DOP_SLOT_KINDS], all = 0;
@@ -103,16 +102,16 @@ dop_cli_say_summary(const dop_compiler_cli *o, const dop_compile_job *job, doubl
     if (o->quiet || !o->output)
         return;
     dop_compile_job_facts(job, o->output, &facts);
-    for (uint32_t i = 0; i < facts.n_parts && facts.bytes; i++) { /* a pipe cannot be read again */
+    for (uint32_t i = 0; i < facts.n_parts && facts.bytes; i++) { /* a pipe cannot be read back */
         dop_plan plan;
         if (dop_plan_open_part(o->output, job->parts ? facts.n_parts : 0, i, NULL, &plan) != DOP_OK)
             continue;
-        put_memory(&plan, &memory);
+        append_device_memory(&plan, &memory);
         dop_plan_close(&plan);
     }
     if (facts.bytes)
         dop_report_bytes((double)facts.bytes, bytes, sizeof bytes);
-    put_types(&job->list[0].pack, &types);
+    append_weight_types(&job->list[0].pack, &types);
     fprintf(stderr, "dopplerc: %s: %s%sin %.1f s", o->output, bytes, facts.bytes ? " " : "",
             (dop_now_ms() - start_ms) / 1e3);
     if (memory.size && !memory.failed)

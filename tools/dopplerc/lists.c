@@ -1,4 +1,4 @@
-/* Prints the names that dopplerc knows, one a line: --list-targets, --list-types, --list-kernels, --list-models. */
+/* Lists of supported names, one per line: --list-targets, --list-types, --list-kernels, --list-models. */
 #include "base/storage/types.h"
 #include "compiler/pack/quant.h"
 #include "compiler/target/target.h"
@@ -32,7 +32,7 @@ list_targets(void)
     }
 }
 
-/* Prints the storage types of weights: size, whether --quant can make them, and whether caches can have them. */
+/* Prints the storage types: size, and support by --quant and by caches. */
 static void
 list_types(void)
 {
@@ -56,7 +56,7 @@ list_kernels(void)
     }
 }
 
-/* Prints the model families, with the architectures of Hugging Face and GGUF that belong to each. */
+/* Prints the model families, each with its Hugging Face and GGUF architectures. */
 static void
 list_models(void)
 {

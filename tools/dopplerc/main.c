@@ -1,4 +1,4 @@
-/* dopplerc: has libdopplerc compile a model for each target as options say, and writes what they ask for. */
+/* dopplerc: compiles a model for each target with libdopplerc and writes the requested outputs. */
 #include "base/os/clock.h"
 #include "base/program/names.h"
 #include "base/program/process.h"
@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#ifdef DOP_COMMIT /* set by the build where it is known */
+#ifdef DOP_COMMIT /* defined by the build if the commit is known */
 #define RELEASE "dopplerc " DOP_VERSION " (" DOP_COMMIT ")"
 #else
 #define RELEASE "dopplerc " DOP_VERSION
@@ -42,7 +42,7 @@ show_share(double done)
 }
 
 static void
-show_note(void *user, const char *text)
+show_compiler_note(void *user, const char *text)
 {
     (void)user;
     dop_print_named("dopplerc: ", text, "\n");
@@ -55,7 +55,7 @@ begin_target(void *user, const char *target)
     d->target = target;
 }
 
-/* Compiles the model for each target, and writes and prints what the options ask for. */
+/* Compiles the model for each target, and writes and prints the requested outputs. */
 static dop_status
 compile_targets(const dop_compiler_cli *o, dop_compile_job *job, dop_diag *diag)
 {
@@ -67,7 +67,7 @@ compile_targets(const dop_compiler_cli *o, dop_compile_job *job, dop_diag *diag)
         job->options.passes.dump = dop_dump_pass;
         job->options.passes.user = &d;
     }
-    const dop_log notes = {show_note, NULL};
+    const dop_log notes = {show_compiler_note, NULL};
     DOP_RETURN_IF_ERROR(dop_compile_job_make(job, diag));
     dop_compile_job_note_stale(job, &notes);
     DOP_RETURN_IF_ERROR(dop_cli_write(o, job, &d, diag));
@@ -77,7 +77,7 @@ compile_targets(const dop_compiler_cli *o, dop_compile_job *job, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Fails where an output would replace an input, another output, or a plan that a program has open. */
+/* Fails if an output would replace an input, another output, or a plan that a program has open. */
 static dop_status
 check_outputs(const dop_compiler_cli *o, dop_compile_job *job, dop_diag *diag)
 {
@@ -103,7 +103,7 @@ check_outputs(const dop_compiler_cli *o, dop_compile_job *job, dop_diag *diag)
 }
 
 static dop_status
-compile(dop_compiler_cli *o, const char *model, dop_diag *diag)
+compile_model(dop_compiler_cli *o, const char *model, dop_diag *diag)
 {
     dop_compile_job job = {.model = NULL};
     dop_pass_id stop;
@@ -149,14 +149,14 @@ main(int argc, char **argv)
     else if (st == DOP_OK && o.version)
         print_version();
     else if (st == DOP_OK && rest.count == 0 && dop_cli_print_lists(&o))
-        ; /* a list needs no model */
+        ; /* lists need no model */
     else if (st == DOP_OK && rest.count == 0)
         st = DOP_FAIL(&diag, DOP_E_USAGE, "no model: dopplerc MODEL -o PLAN (see --help)");
     else if (st == DOP_OK && rest.count > 1)
         st = DOP_FAIL(&diag, DOP_E_USAGE, "more than one model: beside \"%s\" there is \"%s\"; -o PLAN names the plan",
                       rest.items[0], rest.items[1]);
     else if (st == DOP_OK)
-        st = compile(&o, rest.items[0], &diag);
+        st = compile_model(&o, rest.items[0], &diag);
     if (st == DOP_OK && fflush(stdout) != 0)
         st = DOP_FAIL(&diag, DOP_E_IO, "cannot write to stdout: %s", strerror(errno));
     if (st != DOP_OK)

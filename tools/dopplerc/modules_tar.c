@@ -5,7 +5,7 @@
 
 enum { BLOCK = 512, NAME = 100 };
 
-/* The header of a file in a tar archive, with the fields of POSIX; numbers are octal digits. */
+/* Header of a file in a tar archive (POSIX). Numbers are octal digits. */
 typedef struct header {
     char name[NAME], mode[8], uid[8], gid[8], size[12], mtime[12], checksum[8], type, link[NAME], magic[6], version[2],
         user[32], group[32], major[8], minor[8], prefix[155], rest[12];
@@ -23,7 +23,7 @@ dop_module_name(const dop_built_kernel *k, uint32_t number, const char *target, 
 }
 
 static dop_status
-add_file(const char *name, const dop_buf *data, dop_diag *diag, dop_buf *out)
+add_tar_file(const char *name, const dop_buf *data, dop_diag *diag, dop_buf *out)
 {
     header h;
     uint32_t sum = 0;
@@ -38,7 +38,7 @@ add_file(const char *name, const dop_buf *data, dop_diag *diag, dop_buf *out)
     snprintf(digits, sizeof digits, "%011llo", (unsigned long long)data->size);
     memcpy(h.size, digits, 12);
     memcpy(h.mtime, "00000000000", 12);
-    memset(h.checksum, ' ', sizeof h.checksum); /* POSIX: blanks while the sum is computed */
+    memset(h.checksum, ' ', sizeof h.checksum); /* POSIX: blanks while the checksum is computed */
     h.type = '0';
     memcpy(h.magic, "ustar", 6);
     memcpy(h.version, "00", 2);
@@ -66,9 +66,9 @@ dop_modules_tar(const dop_compilation *list, uint32_t n, dop_diag *diag, dop_buf
                 continue;
             dop_module_name(kernel, k, n > 1 ? list[i].target->name : NULL, stem, sizeof stem);
             snprintf(name, sizeof name, "%s.spv", stem);
-            DOP_TRY(add_file(name, &kernel->spirv, diag, out));
+            DOP_TRY(add_tar_file(name, &kernel->spirv, diag, out));
         }
 error:
-    dop_buf_zeros(out, 2 * (size_t)BLOCK); /* two zero blocks end an archive */
+    dop_buf_zeros(out, 2 * (size_t)BLOCK); /* two zero blocks end the archive */
     return st;
 }

@@ -9,19 +9,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bounds by design: the first two keep the time of tuning short; an odd number of rounds has a median that is one of the times. */
+/* Limits by design: the first two bound the tuning time; with an odd number of rounds, the median is a measured
+ * time. */
 enum { MOST_WAYS = 24, MOST_SHAPES = 16, ROUNDS = 9 };
-/* The share of the default's time that a candidate must stay below: a smaller gain may be noise.  Ratios of single rounds of decoding
- * lie up to 3% from their median in tests/bench/log/2026-11-22-builds-1882133.md. */
+/* Maximum time of a candidate relative to the default; smaller gains may be noise. Single decode rounds deviate up
+ * to 3% from their median (tests/bench/log/2026-11-22-builds-1882133.md). */
 static const double worth = 0.97;
 
-/* A shape of an op: regions with one kernel and grid, of which `region` stands for all `count`. */
+/* Shape of an op: `count` regions with equal kernel and grid, represented by `region`. */
 typedef struct shape {
     dop_region_id region;
     uint32_t count;
 } shape;
 
-/* A candidate for an op: kernels for all its shapes, and the time of all its regions together in microseconds. */
+/* Candidate for an op: kernels for all its shapes, and the total time of all its regions in microseconds. */
 typedef struct way {
     dop_selection choice[MOST_SHAPES];
     dop_kernel kernel[MOST_SHAPES];
@@ -33,8 +34,8 @@ typedef struct tuner {
     dop_kernel_bench *bench;
     dop_diag *diag;
     const dop_schedule *s;
-    const char *only; /* the op that is tuned; NULL: all */
-    uint32_t met;     /* ops (with a template, in a schedule) that were to be tuned */
+    const char *only; /* op to tune; NULL: all */
+    uint32_t met;     /* number of ops to tune, counted per template and schedule */
     uint32_t n_shapes, n_ways;
     shape shapes[MOST_SHAPES];
     way ways[MOST_WAYS];
@@ -50,8 +51,8 @@ op_of(const dop_schedule *s, dop_region_id r)
     return dop_region_label(&s->g, &s->g.regions[r]).role;
 }
 
-/* Finds the shapes of an op: its regions, with equal ones together.  False: one rule cannot be for all regions, because there are
- * too many shapes, or because their kernels or tiles differ by default. */
+/* Finds the shapes of an op by grouping equal regions. Returns false if one rule cannot cover all regions: there are
+ * too many shapes, or default kernels or tiles differ. */
 static bool
 find_shapes(tuner *t, const char *op, dop_template tpl)
 {
@@ -77,10 +78,11 @@ find_shapes(tuner *t, const char *op, dop_template tpl)
     return true;
 }
 
-/* --- ways ------------------------------------------------------------------------------------------------------------ */
+/* --- candidates
+ * ---------------------------------------------------------------------------------------------------- */
 
 static bool
-known(const tuner *t, const way *w)
+is_known_way(const tuner *t, const way *w)
 {
     for (uint32_t i = 0; i < t->n_ways; i++) {
         bool same = true;
@@ -93,8 +95,8 @@ known(const tuner *t, const way *w)
     return false;
 }
 
-/* Adds a candidate: makes its kernels and their runs.  A candidate that cannot be made, or that equals another, is left out.  The
- * first is the default choice: where it cannot be made, that is an error. */
+/* Adds a candidate with its kernels and runs. Skips duplicates and candidates that cannot be built. The first
+ * candidate is the default choice, which must be buildable. */
 static dop_status
 add_way(tuner *t, const dop_selection *choice)
 {
@@ -107,7 +109,7 @@ add_way(tuner *t, const dop_selection *choice)
     for (uint32_t k = 0; k < t->n_shapes && st == DOP_OK; k++)
         st = dop_kernel_generate(&t->c.templates, &t->s->g, &t->s->g.regions[t->shapes[k].region], t->c.target,
                                  &w->choice[k], NULL, diag, &w->kernel[k]);
-    if (st == DOP_OK && known(t, w))
+    if (st == DOP_OK && is_known_way(t, w))
         return DOP_OK;
     for (uint32_t k = 0; k < t->n_shapes && st == DOP_OK; k++) {
         dop_kernel_run *run = &t->runs[t->n_ways * t->n_shapes + k];
@@ -120,10 +122,10 @@ add_way(tuner *t, const dop_selection *choice)
     return DOP_OK;
 }
 
-/* Fields of a tile that tuning may change, where a kernel's descriptor allows it. */
+/* Tile fields that tuning may change if the kernel's descriptor allows it. */
 static const int steps[] = {DOP_TILE_NO_rows, DOP_TILE_NO_lanes, DOP_TILE_NO_unroll, DOP_TILE_NO_wg};
 
-/* Adds candidates with other tiles: one for each field that may be changed, twice as large, and one with half of it. */
+/* Adds candidates with other tiles: for each changeable field, one with twice its value and one with half of it. */
 static dop_status
 add_tiles(tuner *t, const dop_selection *from)
 {
@@ -149,7 +151,8 @@ add_tiles(tuner *t, const dop_selection *from)
     return DOP_OK;
 }
 
-/* Adds all candidates: the default, the other kernels that make all shapes without rounding more, and other tiles of each. */
+/* Adds all candidates: the default, other kernels that support all shapes and do not round more, and other tiles of
+ * each. */
 static dop_status
 add_ways(tuner *t)
 {
@@ -180,7 +183,7 @@ add_ways(tuner *t)
 /* --- ops ------------------------------------------------------------------------------------------------------------- */
 
 static void
-report(tuner *t, const char *phase, const char *op, const way *best, void (*line)(const char *))
+report_best_way(tuner *t, const char *phase, const char *op, const way *best, void (*line)(const char *))
 {
     const way *own = &t->ways[0];
     dop_buf entry = {0}, text = {0};
@@ -192,7 +195,7 @@ report(tuner *t, const char *phase, const char *op, const way *best, void (*line
         const dop_region *r = &t->s->g.regions[t->shapes[0].region];
         const char *name = dop_variant_of(best->choice[0].variant)->name;
         if (other && dop_kernel_select(&t->s->g, r, t->c.target, name, &no, &again) == DOP_OK)
-            usual = again.tile; /* the rule states only what differs from the tile that its kernel gets by default */
+            usual = again.tile; /* the rule states only the difference from the kernel's default tile */
         dop_buf_printf(&entry, "  - {op: %s, template: %s, phase: %s, step: %u", op, dop_template_name(r->tpl), phase,
                        t->s->g.max_t);
         if (other)
@@ -237,7 +240,7 @@ tune_op(tuner *t, const char *op, dop_template tpl, void (*line)(const char *))
         if (t->ways[i].us < worth * t->ways[0].us && (best == &t->ways[0] || t->ways[i].us < best->us))
             best = &t->ways[i];
     }
-    report(t, t->s->phase == DOP_PHASE_DECODE ? "decode" : "prefill", op, best, line);
+    report_best_way(t, t->s->phase == DOP_PHASE_DECODE ? "decode" : "prefill", op, best, line);
     return DOP_OK;
 }
 

@@ -7,17 +7,17 @@
 #include <string.h>
 
 enum {
-    AT_POSITION = 511, /* of a step of one row */
+    AT_POSITION = 511, /* position of a single-row step */
     SLACK = 4096,
-    STATE_ROWS = 32 /* rows behind a cache, which tiles may reach */
+    STATE_ROWS = 32 /* rows after a cache that tiles may read */
 };
 
-/* The layout of memory: the step record and what may lie behind it (page tables), then counters of workgroups at COUNTS_AT, then values
- * at VALUES_AT.  All before VALUES_AT but the step record is zero. */
+/* Memory layout: the step record and optional page tables, then workgroup counters at COUNTS_AT, then values at
+ * VALUES_AT. Everything before VALUES_AT except the step record is zero. */
 enum { VALUES_AT = 1 << 20, COUNTS_AT = VALUES_AT - 8192 };
 
 static uint64_t
-bytes_of(const dop_tune_memory *m, dop_node_id id)
+get_value_bytes(const dop_tune_memory *m, dop_node_id id)
 {
     const dop_graph *g = &m->s->g;
     const dop_node *n = dop_node_at(g, id);
@@ -46,7 +46,7 @@ dop_tune_place(dop_tune_memory *m, const dop_kernel *k, dop_kernel_run *out)
         }
         if (a->value && !m->places[a->value]) {
             m->places[a->value] = m->used;
-            m->used = dop_align_u64(m->used + bytes_of(m, a->value) + SLACK, 256);
+            m->used = dop_align_u64(m->used + get_value_bytes(m, a->value) + SLACK, 256);
         }
         if (a->kind == DOP_ARG_SUMS && a->bytes > m->sums_bytes) {
             m->sums_at = m->used;
@@ -76,8 +76,8 @@ dop_tune_memory_make(dop_tune_memory *m, dop_kernel_run *runs, size_t n)
     DOP_RETURN_IF_ERROR(dop_kernel_bench_write(m->bench, sizeof m->step, NULL, VALUES_AT - sizeof m->step, m->diag));
     for (dop_node_id id = 1; id < g->n_nodes; id++)
         if (m->places[id] && dop_node_at(g, id)->type == DOP_TYPE_u32)
-            DOP_RETURN_IF_ERROR(
-                dop_kernel_bench_write(m->bench, m->places[id], NULL, dop_align_u64(bytes_of(m, id), 4), m->diag));
+            DOP_RETURN_IF_ERROR(dop_kernel_bench_write(m->bench, m->places[id], NULL,
+                                                       dop_align_u64(get_value_bytes(m, id), 4), m->diag));
     for (size_t i = 0; i < n; i++)
         for (uint32_t k = 0; k < runs[i].n_args; k++)
             runs[i].args[k] += runs[i].kinds[k] == DOP_RUN_ADDRESS ? base : 0;

@@ -12,19 +12,19 @@
 #include <xxhash.h>
 
 enum { MOST_TIMED = 1 << 15, ROUNDS = 5, LAST_ROUNDS = 15, MOST_STEPS = DOP_MAX_SCHEDULES, MOST_NEW = 512 };
-/* A number stays changed where all steps together take less than this share of the time; a smaller gain may be noise. */
+/* Maximum time of all steps with a change, relative to the time without it; smaller gains may be noise. */
 static const double worth = 0.995;
-/* No step may take more than this share of its time before. */
+/* Maximum time of any single step, relative to its time before the change. */
 static const double most_worse = 1.01;
 static const double most_ms = 14 * 60 * 1000;
 
-/* A kernel with its grid and numbers, by digest, and its time in microseconds; us < 0: it cannot be made. */
+/* Kernel with its grid and numbers, identified by a digest, and its time in microseconds; us < 0: cannot be built. */
 typedef struct timed {
     uint64_t key;
     double us;
 } timed;
 
-/* Times of the steps of a plan, in microseconds. */
+/* Times of a plan's steps in microseconds. */
 typedef struct times {
     uint32_t n;
     double us[MOST_STEPS];
@@ -43,12 +43,12 @@ typedef struct tuner {
     uint64_t keys[MOST_NEW];
     double us[MOST_NEW];
     times before, best;
-    double start_ms, bytes_per_us; /* bytes_per_us: most that a kernel has read */
+    double start_ms, bytes_per_us; /* bytes_per_us: highest read rate of any kernel */
     void (*line)(const char *);
 } tuner;
 
 static timed *
-find(tuner *t, uint64_t key)
+find_timed_kernel(tuner *t, uint64_t key)
 {
     uint32_t i = (uint32_t)(key % MOST_TIMED);
     while (t->table[i].key && t->table[i].key != key)
@@ -57,22 +57,24 @@ find(tuner *t, uint64_t key)
 }
 
 static void
-keep(tuner *t, uint64_t key, double us)
+keep_kernel_time(tuner *t, uint64_t key, double us)
 {
-    timed *x = find(t, key);
+    timed *x = find_timed_kernel(t, key);
     t->n_timed += x->key == 0;
     *x = (timed){key, us};
 }
 
-/* Does the schedule count?  Those that give the logits or hidden states of all rows have the kernels of the others. */
+/* True if the schedule is measured. Schedules that return logits or hidden states of all rows use the kernels of
+ * other schedules. */
 static bool
-counts(const dop_schedule *s)
+is_measured_schedule(const dop_schedule *s)
 {
     return s->phase != DOP_PHASE_SCORE || s->mixed;
 }
 
 static dop_status
-generate(dop_compilation *c, const dop_schedule *s, dop_region_id r, dop_diag *diag, dop_kernel *out, uint64_t *out_key)
+generate_keyed_kernel(dop_compilation *c, const dop_schedule *s, dop_region_id r, dop_diag *diag, dop_kernel *out,
+                      uint64_t *out_key)
 {
     dop_status st =
         dop_kernel_generate(&c->templates, &s->g, &s->g.regions[r], c->target, &s->regions[r].choice, NULL, diag, out);
@@ -90,8 +92,8 @@ generate(dop_compilation *c, const dop_schedule *s, dop_region_id r, dop_diag *d
     return DOP_OK;
 }
 
-/* Times the kernels of a schedule that are not in the table, or all of them (again).  out_keys[n_regions]: the kernel of each region; 0: the
- * region is dead. */
+/* Times the kernels of a schedule that are not in the table, or all if `again`. out_keys[n_regions]: kernel key of
+ * each region; 0: dead region. */
 static dop_status
 time_new(tuner *t, dop_compilation *c, const dop_schedule *s, uint32_t rounds, bool again, uint64_t *out_keys)
 {
@@ -101,9 +103,9 @@ time_new(tuner *t, dop_compilation *c, const dop_schedule *s, uint32_t rounds, b
     for (dop_region_id r = 1; r < s->g.n_regions && st == DOP_OK; r++) {
         dop_kernel k;
         dop_diag why = {0};
-        if (s->g.regions[r].dead || (st = generate(c, s, r, t->diag, &k, &out_keys[r])) != DOP_OK)
+        if (s->g.regions[r].dead || (st = generate_keyed_kernel(c, s, r, t->diag, &k, &out_keys[r])) != DOP_OK)
             continue;
-        bool known = !again && find(t, out_keys[r])->key != 0;
+        bool known = !again && find_timed_kernel(t, out_keys[r])->key != 0;
         for (uint32_t i = 0; i < n && !known; i++)
             known = t->keys[i] == out_keys[r];
         if (known)
@@ -114,27 +116,27 @@ time_new(tuner *t, dop_compilation *c, const dop_schedule *s, uint32_t rounds, b
             if (dop_tune_compile(&m, &k, &why, &t->runs[n].kernel) == DOP_OK)
                 t->keys[n++] = out_keys[r];
             else
-                keep(t, out_keys[r], -1);
+                keep_kernel_time(t, out_keys[r], -1);
         }
     }
     if (st == DOP_OK && n > 0 && (st = dop_tune_memory_make(&m, t->runs, n)) == DOP_OK)
         st = dop_kernel_bench_time(t->bench, t->runs, n, rounds, t->diag, t->us);
     for (uint32_t i = 0; i < n && st == DOP_OK; i++)
-        keep(t, t->keys[i], t->us[i]);
+        keep_kernel_time(t, t->keys[i], t->us[i]);
     dop_tune_memory_finish(&m);
     return st;
 }
 
-/* The times of a schedule's kernels together, and of the barriers between them.  Negative: a kernel cannot be made. */
+/* Returns the total time of a schedule's kernels and barriers, or a negative value if a kernel cannot be built. */
 static double
-add_up(tuner *t, const dop_compilation *c, const dop_schedule *s, const uint64_t *keys)
+add_up_kernel_times(tuner *t, const dop_compilation *c, const dop_schedule *s, const uint64_t *keys)
 {
     double sum = 0;
     for (dop_region_id r = 1; r < s->g.n_regions; r++) {
         uint64_t reads, writes;
         if (keys[r] == 0)
             continue;
-        const double us = find(t, keys[r])->us;
+        const double us = find_timed_kernel(t, keys[r])->us;
         if (us < 0)
             return -1;
         sum += us + c->target->dispatch_us + (s->placement.barrier[r] ? c->target->barrier_us : 0);
@@ -145,9 +147,9 @@ add_up(tuner *t, const dop_compilation *c, const dop_schedule *s, const uint64_t
     return sum;
 }
 
-/* Compiles the model for a target and finds the times of its steps.  *out_good: all kernels can be made. */
+/* Compiles the model for a target and measures its steps. *out_good: true if all kernels can be built. */
 static dop_status
-measure(tuner *t, const dop_target *target, uint32_t rounds, bool again, times *out, bool *out_good)
+measure_target_steps(tuner *t, const dop_target *target, uint32_t rounds, bool again, times *out, bool *out_good)
 {
     dop_compilation c;
     dop_compilation_options o = t->options;
@@ -156,7 +158,7 @@ measure(tuner *t, const dop_target *target, uint32_t rounds, bool again, times *
     out->n = 0;
     *out_good = false;
     dop_status st = dop_compilation_make(t->model, &o, &why, &c);
-    if (st != DOP_OK) { /* the numbers rule out every kernel of some op */
+    if (st != DOP_OK) { /* the numbers leave an op without a kernel */
         if (t->before.n == 0)
             *t->diag = why;
         return t->before.n == 0 ? st : DOP_OK;
@@ -164,12 +166,12 @@ measure(tuner *t, const dop_target *target, uint32_t rounds, bool again, times *
     *out_good = true;
     for (uint32_t i = 0; i < c.n_schedules && st == DOP_OK; i++) {
         const dop_schedule *s = &c.schedules[i];
-        if (!counts(s))
+        if (!is_measured_schedule(s))
             continue;
         uint64_t *keys = dop_arena_alloc(&c.arena, s->g.n_regions * sizeof *keys);
         st = keys ? time_new(t, &c, s, rounds, again, keys) : DOP_NO_MEMORY(t->diag);
         if (st == DOP_OK)
-            out->us[out->n] = add_up(t, &c, s, keys);
+            out->us[out->n] = add_up_kernel_times(t, &c, s, keys);
         snprintf(out->name[out->n], sizeof out->name[0], "%s", dop_schedule_name(s));
         *out_good = *out_good && out->us[out->n] >= 0;
         out->n++;
@@ -178,9 +180,9 @@ measure(tuner *t, const dop_target *target, uint32_t rounds, bool again, times *
     return st;
 }
 
-/* The time of all steps together as a share of that before, each step counted alike; 2 where one is much slower. */
+/* Returns the total time relative to before, with steps equally weighted, or 2 if one step is much slower. */
 static double
-share(const times *now, const times *before)
+get_time_ratio(const times *now, const times *before)
 {
     double sum = 0;
     for (uint32_t i = 0; i < now->n; i++) {
@@ -197,17 +199,17 @@ out_of_time(const tuner *t)
     return dop_now_ms() - t->start_ms > most_ms;
 }
 
-/* Measures a candidate, and keeps it where it is faster. */
+/* Measures a candidate and keeps it if it is faster. */
 static dop_status
-try_one(tuner *t, const dop_target *candidate, const char *name, const char *what, bool *out_kept)
+try_candidate(tuner *t, const dop_target *candidate, const char *name, const char *what, bool *out_kept)
 {
     times now = {0};
     bool good;
     *out_kept = false;
-    dop_status st = measure(t, candidate, ROUNDS, false, &now, &good);
+    dop_status st = measure_target_steps(t, candidate, ROUNDS, false, &now, &good);
     if (st != DOP_OK || !good)
         return st;
-    const double s = share(&now, &t->best);
+    const double s = get_time_ratio(&now, &t->best);
     if (s >= worth)
         return DOP_OK;
     *out_kept = true;
@@ -222,7 +224,7 @@ try_one(tuner *t, const dop_target *candidate, const char *name, const char *wha
     return DOP_OK;
 }
 
-/* Doubles and halves a number for as long as that helps. */
+/* Doubles and halves a number as long as that helps. */
 static dop_status
 tune_number(tuner *t, uint32_t i)
 {
@@ -239,7 +241,7 @@ tune_number(tuner *t, uint32_t i)
                 break;
             *at = value;
             snprintf(what, sizeof what, "%u", value);
-            DOP_RETURN_IF_ERROR(try_one(t, &candidate, name, what, &kept));
+            DOP_RETURN_IF_ERROR(try_candidate(t, &candidate, name, what, &kept));
             any = any || kept;
         }
         if (any)
@@ -248,7 +250,7 @@ tune_number(tuner *t, uint32_t i)
     return DOP_OK;
 }
 
-/* Takes rows out of a table for as long as that helps. */
+/* Removes rows from a table as long as that helps. */
 static dop_status
 tune_table(tuner *t, uint32_t table)
 {
@@ -259,39 +261,40 @@ tune_table(tuner *t, uint32_t table)
         char what[32];
         snprintf(what, sizeof what, "without row %u", row + 1);
         if (dop_schedule_table_drop(&candidate.schedule, table, row))
-            st = try_one(t, &candidate, dop_schedule_table_name(table), what, &kept);
+            st = try_candidate(t, &candidate, dop_schedule_table_name(table), what, &kept);
         row += !kept;
     }
     return st;
 }
 
-/* Takes the most that a kernel has read in a second as the device's bandwidth, which decides about fusion, unless steps then take longer. */
+/* Sets the target's bandwidth to the highest measured read rate, unless steps get slower: it affects fusion
+ * decisions. */
 static dop_status
 tune_bandwidth(tuner *t)
 {
     dop_target candidate = t->now;
     times now = {0};
     bool good = false;
-    if (t->bytes_per_us == 0) /* no kernel reads enough */
+    if (t->bytes_per_us == 0) /* no kernel reads enough data */
         return DOP_OK;
     candidate.bandwidth = t->bytes_per_us * 1e6;
-    dop_status st = measure(t, &candidate, ROUNDS, false, &now, &good);
-    if (st != DOP_OK || !good || share(&now, &t->best) > 1)
+    dop_status st = measure_target_steps(t, &candidate, ROUNDS, false, &now, &good);
+    if (st != DOP_OK || !good || get_time_ratio(&now, &t->best) > 1)
         return st;
     t->now = candidate;
     t->best = now;
     return DOP_OK;
 }
 
-/* Times both targets' steps again, and takes the old numbers back where the new ones are no better after all. */
+/* Times the steps of both targets again, and restores the old numbers if the new ones are not better. */
 static dop_status
-judge(tuner *t)
+judge_tuned_target(tuner *t)
 {
     bool good;
-    dop_status st = measure(t, &t->base, LAST_ROUNDS, true, &t->before, &good);
+    dop_status st = measure_target_steps(t, &t->base, LAST_ROUNDS, true, &t->before, &good);
     if (st == DOP_OK)
-        st = measure(t, &t->now, LAST_ROUNDS, true, &t->best, &good);
-    if (st != DOP_OK || (good && share(&t->best, &t->before) <= 1))
+        st = measure_target_steps(t, &t->now, LAST_ROUNDS, true, &t->best, &good);
+    if (st != DOP_OK || (good && get_time_ratio(&t->best, &t->before) <= 1))
         return st;
     if (t->line && memcmp(&t->now, &t->base, sizeof t->now) != 0)
         t->line("measured again, the numbers were no better than before: they stay as they were");
@@ -328,7 +331,7 @@ tune_all(tuner *t, void (*progress)(double done))
 {
     const uint32_t n = dop_schedule_count(), tables = dop_schedule_table_count();
     bool good;
-    dop_status st = measure(t, &t->base, ROUNDS, false, &t->best, &good);
+    dop_status st = measure_target_steps(t, &t->base, ROUNDS, false, &t->best, &good);
     t->before = t->best;
     for (uint32_t i = 0; i < n + tables && st == DOP_OK && !out_of_time(t); i++) {
         if (progress)
@@ -341,7 +344,7 @@ tune_all(tuner *t, void (*progress)(double done))
         progress(1);
     if (st == DOP_OK)
         st = tune_bandwidth(t);
-    return st == DOP_OK ? judge(t) : st;
+    return st == DOP_OK ? judge_tuned_target(t) : st;
 }
 
 dop_status

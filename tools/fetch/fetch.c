@@ -25,13 +25,13 @@ typedef struct fetch {
     CURL *curl;
     struct curl_slist *headers;
     char error[CURL_ERROR_SIZE];
-    char *root;         /* owned: the folder of this model */
-    uint64_t done, all; /* bytes of all files */
+    char *root;         /* owned: folder of this model */
+    uint64_t done, all; /* bytes of all files: downloaded, total */
 } fetch;
 
 /* --- requests ----------------------------------------------------------------------------------------------------------------- */
 
-/* Sets what all requests have in common. */
+/* Sets the options common to all requests. */
 static void
 set_request(fetch *f, const char *url)
 {
@@ -50,12 +50,12 @@ set_request(fetch *f, const char *url)
     curl_easy_setopt(f->curl, CURLOPT_LOW_SPEED_TIME, (long)STALL_SECONDS);
     curl_easy_setopt(f->curl, CURLOPT_PROTOCOLS_STR, secret ? "https" : "http,https");
     curl_easy_setopt(f->curl, CURLOPT_REDIR_PROTOCOLS_STR, secret ? "https" : "http,https");
-    curl_easy_setopt(f->curl, CURLOPT_HTTPHEADER, f->headers); /* libcurl sends a token to no other host */
+    curl_easy_setopt(f->curl, CURLOPT_HTTPHEADER, f->headers); /* libcurl sends the token to no other host */
 }
 
-/* The failure of a request, as the user should see it. */
+/* Converts a failed request into a message for the user. */
 static dop_status
-explain(fetch *f, CURLcode code, const char *what)
+explain_fetch_failure(fetch *f, CURLcode code, const char *what)
 {
     long status = 0;
     curl_easy_getinfo(f->curl, CURLINFO_RESPONSE_CODE, &status);
@@ -70,9 +70,9 @@ explain(fetch *f, CURLcode code, const char *what)
                     f->error[0] ? f->error : curl_easy_strerror(code));
 }
 
-/* Is it a failure that may be gone the next time? */
+/* True if the failure may be temporary. */
 static bool
-may_pass(fetch *f, CURLcode code)
+is_temporary_failure(fetch *f, CURLcode code)
 {
     long status = 0;
     curl_easy_getinfo(f->curl, CURLINFO_RESPONSE_CODE, &status);
@@ -82,7 +82,7 @@ may_pass(fetch *f, CURLcode code)
            (code == CURLE_HTTP_RETURNED_ERROR && (status == 429 || status >= 500));
 }
 
-/* Does the server not send a part of a file, as some between it and us do not? */
+/* True if the server or a proxy does not support range requests. */
 static bool
 refuses_range(fetch *f, CURLcode code)
 {
@@ -91,7 +91,7 @@ refuses_range(fetch *f, CURLcode code)
     return code == CURLE_RANGE_ERROR || (code == CURLE_HTTP_RETURNED_ERROR && status == 416);
 }
 
-/* Waits before another try: the first is number 1. */
+/* Waits before retry number `try`, which starts at 1. */
 static void
 pause_before(unsigned try)
 {
@@ -109,7 +109,7 @@ take_answer(char *bytes, size_t one, size_t n, void *user)
     return out->failed ? 0 : n;
 }
 
-/* Takes the address of the next page from a header Link: <ADDRESS>; rel="next". */
+/* Extracts the URL of the next page from the header Link: <URL>; rel="next". */
 static size_t
 take_link(char *bytes, size_t one, size_t n, void *user)
 {
@@ -126,7 +126,7 @@ take_link(char *bytes, size_t one, size_t n, void *user)
     return n;
 }
 
-/* Appends a path with each part encoded for an address. */
+/* Appends a path, with each component percent-encoded. */
 static void
 put_path(CURL *curl, const char *path, dop_buf *out)
 {
@@ -143,7 +143,7 @@ put_path(CURL *curl, const char *path, dop_buf *out)
     }
 }
 
-/* Appends the revision, which is one part of an address even where it has slashes, as refs/pr/1. */
+/* Appends the revision as one percent-encoded URL component, even if it has slashes (refs/pr/1). */
 static void
 put_revision(const fetch *f, dop_buf *out)
 {
@@ -162,7 +162,7 @@ list_files(fetch *f, dop_hub_files *files)
     dop_buf_puts(&url, "?recursive=true");
     for (int page = 0; st == DOP_OK && url.size > 0 && page < MOST_PAGES; page++) {
         CURLcode code = CURLE_OK;
-        for (unsigned i = 0; i == 0 || (i < TRIES && code != CURLE_OK && may_pass(f, code)); i++) {
+        for (unsigned i = 0; i == 0 || (i < TRIES && code != CURLE_OK && is_temporary_failure(f, code)); i++) {
             if (i > 0)
                 pause_before(i);
             answer.size = next.size = 0;
@@ -174,11 +174,11 @@ list_files(fetch *f, dop_hub_files *files)
             code = curl_easy_perform(f->curl);
         }
         if (code != CURLE_OK)
-            st = explain(f, code, "model");
+            st = explain_fetch_failure(f, code, "model");
         else
             st = dop_hub_files_read(answer.data ? answer.data : "", answer.size, f->name.repo, f->diag, files);
         url.size = 0;
-        /* A page of another server would be given the token. */
+        /* Ignores pages of other servers, which would receive the token. */
         const size_t n = strlen(f->r->endpoint);
         if (next.size > n && strncmp(next.data, f->r->endpoint, n) == 0 && next.data[n] == '/')
             dop_buf_append(&url, next.data, next.size);
@@ -195,21 +195,21 @@ list_files(fetch *f, dop_hub_files *files)
 
 /* --- files -------------------------------------------------------------------------------------------------------------------- */
 
-/* A file that is being downloaded. */
+/* File being downloaded. */
 typedef struct download {
     fetch *f;
     const dop_hub_file *file;
     int fd;
-    uint64_t at;    /* bytes that the file has */
+    uint64_t at;    /* bytes written so far */
     bool begun;     /* an answer has begun */
-    bool resumed;   /* bytes were there before some request */
-    bool cancelled; /* the caller cancels */
+    bool resumed;   /* a previous request left bytes */
+    bool cancelled; /* the caller cancelled */
     int error;      /* errno of a failed write; 0: none */
 } download;
 
-/* The server sends the whole file. */
+/* Restarts a download because the server sends the whole file. */
 static bool
-start_again(download *d)
+restart_download(download *d)
 {
     d->f->done -= d->at;
     d->at = 0;
@@ -225,7 +225,7 @@ take_bytes(char *bytes, size_t one, size_t n, void *user)
     if (!d->begun) {
         long status = 0;
         curl_easy_getinfo(d->f->curl, CURLINFO_RESPONSE_CODE, &status);
-        if (d->at > 0 && status != 206 && !start_again(d))
+        if (d->at > 0 && status != 206 && !restart_download(d))
             return 0;
         d->begun = true;
     }
@@ -241,7 +241,7 @@ take_bytes(char *bytes, size_t one, size_t n, void *user)
     }
     d->at += n;
     d->f->done += n;
-    if (d->at > d->file->size) /* more than the list of files says */
+    if (d->at > d->file->size) /* more than the listed size */
         return 0;
     return n;
 }
@@ -258,7 +258,7 @@ on_progress(void *user, curl_off_t all, curl_off_t now, curl_off_t up_all, curl_
     return d->cancelled;
 }
 
-/* Downloads what is missing of a file. */
+/* Downloads the missing bytes of a file. */
 static dop_status
 get_bytes(download *d, const char *part)
 {
@@ -294,12 +294,12 @@ get_bytes(download *d, const char *part)
         if (d->at > before)
             i = 0;
         if (d->at > 0 && refuses_range(f, code)) {
-            start_again(d);
+            restart_download(d);
             continue;
         }
-        if (code != CURLE_OK && !may_pass(f, code))
+        if (code != CURLE_OK && !is_temporary_failure(f, code))
             break;
-        if (code == CURLE_OK && d->at == before) /* an empty answer */
+        if (code == CURLE_OK && d->at == before) /* empty answer */
             break;
     }
     dop_buf_finish(&url);
@@ -311,12 +311,12 @@ get_bytes(download *d, const char *part)
     if (d->at == d->file->size)
         return DOP_OK;
     return code != CURLE_OK && d->at < d->file->size
-               ? explain(f, code, "file")
+               ? explain_fetch_failure(f, code, "file")
                : DOP_FAIL(f->diag, DOP_E_INPUT, "-hf %s: the server sends %" PRIu64 " bytes of %s instead of %" PRIu64,
                           f->r->name, d->at, d->file->path, d->file->size);
 }
 
-/* Does a whole file have its digest? */
+/* Checks the digest of a complete file; *out_is: true if it matches. */
 static dop_status
 check_digest(fetch *f, const dop_hub_file *file, int fd, const char *path, bool *out_is)
 {
@@ -330,7 +330,7 @@ check_digest(fetch *f, const dop_hub_file *file, int fd, const char *path, bool 
     bool ok = md && bytes && EVP_DigestInit_ex(md, git ? EVP_sha1() : EVP_sha256(), NULL);
     dop_status st = ok ? DOP_OK : DOP_NO_MEMORY(f->diag);
     const int len = snprintf(head, sizeof head, "blob %" PRIu64, file->size);
-    if (ok && git) /* Git counts the 0 behind the header */
+    if (ok && git) /* Git hashes the NUL after the header, too */
         ok = EVP_DigestUpdate(md, head, (size_t)len + 1);
     for (uint64_t at = 0; ok && st == DOP_OK && at < file->size;) {
         const ssize_t k = pread(fd, bytes, PIECE, (off_t)at);
@@ -371,7 +371,7 @@ has_size(const char *path, uint64_t size)
     return stat(path, &sb) == 0 && S_ISREG(sb.st_mode) && (uint64_t)sb.st_size == size;
 }
 
-/* Downloads a file under the name PATH.part, which one process at a time holds, checks it, and gives it its name. */
+/* Downloads a file as PATH.part, locked by one process at a time, checks it, and renames it. */
 static dop_status
 get_part(fetch *f, const dop_hub_file *file, const char *path, const char *part)
 {
@@ -406,8 +406,7 @@ get_part(fetch *f, const dop_hub_file *file, const char *path, const char *part)
         st = get_bytes(&d, part);
     if (st == DOP_OK)
         st = check_digest(f, file, d.fd, part, &is);
-    if (st == DOP_OK && !is &&
-        d.resumed) { /* the beginning may be of another file, or the server has sent another range */
+    if (st == DOP_OK && !is && d.resumed) { /* its start may be from another file, or the server sent a wrong range */
         dop_log_printf(&f->r->log, "%s: its beginning is of another file: once more from the start", file->path);
         f->done -= d.at;
         d.at = 0;
@@ -421,7 +420,7 @@ get_part(fetch *f, const dop_hub_file *file, const char *path, const char *part)
                       f->r->name, file->path, file->digest);
     if (st == DOP_OK && (fsync(d.fd) != 0 || rename(part, path) != 0))
         st = DOP_FAIL_IN(f->diag, DOP_E_IO, path, "cannot write: %s", strerror(errno));
-    if (st == DOP_E_INPUT) /* nothing of it is of use */
+    if (st == DOP_E_INPUT) /* the data is useless */
         (void)unlink(part);
     close(d.fd);
     return st;
@@ -439,8 +438,7 @@ get_file(fetch *f, const dop_hub_file *file)
     if (error)
         st = DOP_FAIL_IN(f->diag, DOP_E_IO, path, "cannot make its folder: %s; --cache-dir names another one",
                          strerror(error));
-    if (st == DOP_OK &&
-        has_size(path, file->size)) { /* here from before: of another revision, or the last run ended early */
+    if (st == DOP_OK && has_size(path, file->size)) { /* kept from another revision or an interrupted run */
         const int fd = open(path, O_RDONLY | O_CLOEXEC);
         st = fd >= 0 ? check_digest(f, file, fd, path, &is)
                      : DOP_FAIL_IN(f->diag, DOP_E_IO, path, "cannot read: %s", strerror(errno));
@@ -457,9 +455,10 @@ get_file(fetch *f, const dop_hub_file *file)
 
 /* --- models ------------------------------------------------------------------------------------------------------------------- */
 
-/* The file that says that a model is complete: its files with their sizes, a line each, after a line with the model's own path. */
+/* Returns the path of the file that marks a model as complete. It has a line with the model's path, then a line per
+ * file with its size. */
 static char *
-marker_of(const fetch *f)
+make_marker_path(const fetch *f)
 {
     dop_buf name = {0};
     dop_buf_printf(&name, "%s/.complete-%s", f->root, f->name.file ? f->name.file : "");
@@ -471,11 +470,11 @@ marker_of(const fetch *f)
     return NULL;
 }
 
-/* Finds a model that was downloaded before.  NULL: it is not complete. */
+/* Finds a model that is completely downloaded. Returns NULL if there is none. */
 static char *
 find_complete(const fetch *f)
 {
-    char line[1200], *marker = marker_of(f), *model = NULL;
+    char line[1200], *marker = make_marker_path(f), *model = NULL;
     FILE *in = marker ? fopen(marker, "re") : NULL;
     bool complete = in && fgets(line, sizeof line, in) != NULL;
     line[complete ? strcspn(line, "\n") : 0] = 0;
@@ -503,7 +502,7 @@ static dop_status
 mark_complete(const fetch *f, const dop_hub_files *files, const dop_hub_file *gguf)
 {
     dop_buf text = {0};
-    char *marker = marker_of(f);
+    char *marker = make_marker_path(f);
     dop_buf_printf(&text, "%s\n", gguf ? gguf->path : "");
     for (size_t i = 0; i < files->n; i++)
         if (files->list[i].wanted)
@@ -515,9 +514,9 @@ mark_complete(const fetch *f, const dop_hub_files *files, const dop_hub_file *gg
     return st;
 }
 
-/* Bytes of a file that are not here yet, neither under its name nor under that of a download that was broken off. */
+/* Returns the bytes of a file that are missing, with interrupted downloads taken into account. */
 static uint64_t
-missing_of(const char *path, uint64_t size)
+count_missing_bytes(const char *path, uint64_t size)
 {
     struct stat sb;
     char *part = NULL;
@@ -530,7 +529,7 @@ missing_of(const char *path, uint64_t size)
     return missing;
 }
 
-/* Fails where the disk has no room for what is not here yet. */
+/* Fails if the disk has no space for the missing bytes. */
 static dop_status
 check_room(fetch *f)
 {
@@ -565,7 +564,7 @@ download_model(fetch *f, char **out_path)
         if (asprintf(&path, "%s/%s", f->root, files.list[i].path) < 0)
             st = DOP_NO_MEMORY(f->diag);
         else
-            missing += missing_of(path, files.list[i].size);
+            missing += count_missing_bytes(path, files.list[i].size);
         free(st == DOP_OK ? path : NULL);
         f->all += files.list[i].size;
     }
@@ -611,7 +610,7 @@ dop_fetch(const dop_fetch_request *request, dop_diag *diag, char **out_path)
         dop_buf header = {0};
         const size_t before = strspn(request->token, " \t\r\n");
         size_t n = strlen(request->token + before);
-        while (n > 0 && strchr(" \t\r\n", request->token[before + n - 1])) /* as a file with the token has it */
+        while (n > 0 && strchr(" \t\r\n", request->token[before + n - 1])) /* token files often end in a newline */
             n--;
         for (size_t i = 0; i < n && st == DOP_OK; i++)
             if ((unsigned char)request->token[before + i] <= 0x20 || (unsigned char)request->token[before + i] >= 0x7f)

@@ -1,5 +1,5 @@
-/* Downloads models of huggingface.co, or of a server with the same interface, and pictures.  This is the module doppler-fetch.so, because libcurl
- * takes longer to load than all else that doppler-exec does before it opens a plan. */
+/* Downloads of models from huggingface.co, or from servers with its API, and of images. A separate module,
+ * doppler-fetch.so, because loading libcurl dominates the start-up time of doppler-exec. */
 #ifndef DOPPLER_TOOLS_FETCH_FETCH_H
 #define DOPPLER_TOOLS_FETCH_FETCH_H
 
@@ -11,18 +11,18 @@
 #define DOP_FETCH_ENTRY "dop_fetch"
 
 typedef struct dop_fetch_request {
-    const char *name;      /* USER/REPO[@REVISION][:FILE]; FILE may be a part of GGUF files' names, as Q4_K_M */
-    const char *endpoint;  /* address of the server, without a path */
+    const char *name;      /* USER/REPO[@REVISION][:FILE]; FILE may be part of a GGUF file's name, such as Q4_K_M */
+    const char *endpoint;  /* URL of the server, without a path */
     const char *token;     /* sent to that server only; NULL: none */
-    const char *dir;       /* the folder with downloaded models */
+    const char *dir;       /* folder of downloaded models */
     dop_progress progress; /* step "download", in bytes */
     dop_log log;
 } dop_fetch_request;
 
-/* Downloads the files of a model that are not here yet, and checks their sizes and digests.  A download that was broken off is
- * continued.  A model that is complete is taken without asking the server.  *out_path: the model, a folder or a GGUF file; the caller
- * frees it.  Errors: DOP_E_USAGE: no such name; DOP_E_INPUT: no such model or file, no access, a wrong digest; DOP_E_IO: the network,
- * the disk; DOP_E_CANCELLED. */
+/* Downloads the missing files of a model and checks sizes and digests. Resumes interrupted downloads; a complete
+ * model needs no request. *out_path: the model's folder or GGUF file, freed by the caller. Errors: DOP_E_USAGE for an
+ * invalid name; DOP_E_INPUT for an unknown model or file, denied access, or a wrong digest; DOP_E_IO for network and
+ * disk; DOP_E_CANCELLED. */
 typedef dop_status dop_fetch_fn(const dop_fetch_request *request, dop_diag *diag, char **out_path);
 dop_fetch_fn dop_fetch;
 
@@ -31,16 +31,16 @@ dop_fetch_fn dop_fetch;
 typedef struct dop_fetch_picture_request {
     const char *url; /* http or https */
     size_t max_bytes;
-    double seconds;               /* for everything, redirects included; above 0 */
-    bool any_address;             /* also addresses that are not of the public network */
-    const atomic_bool *cancelled; /* set by any thread to end the download; NULL: nobody cancels */
+    double seconds;               /* total time limit including redirects, > 0 */
+    bool any_address;             /* true: addresses outside the public network are allowed */
+    const atomic_bool *cancelled; /* set by any thread to end the download; NULL: not cancellable */
 } dop_fetch_picture_request;
 
-/* Downloads a picture, without a proxy and with few redirects; *out_bytes, zeroed by the caller, gets its bytes.  DOP_E_INPUT: it cannot
- * be had, and why.  Any thread. */
+/* Downloads an image without a proxy and with few redirects. Appends its bytes to *out_bytes, which the caller
+ * zeroed. Returns DOP_E_INPUT with the reason if that fails. Thread-safe. */
 typedef dop_status dop_fetch_picture_fn(const dop_fetch_picture_request *request, dop_diag *diag, dop_buf *out_bytes);
 dop_fetch_picture_fn dop_fetch_picture;
-/* Is an address one of the public network, and neither private nor with a special meaning (RFC 6890)? */
+/* True if the address is public: neither private nor special-purpose (RFC 6890). */
 struct sockaddr;
 bool dop_fetch_is_public(const struct sockaddr *address);
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_FILES = 20000, MOST_SHOWN = 8, MAX_LIST_BYTES = 64 << 20 /* of the values of a page */ };
+enum { MOST_FILES = 20000, MOST_SHOWN = 8, MAX_LIST_BYTES = 64 << 20 /* memory for the values of a page */ };
 
 /* --- names -------------------------------------------------------------------------------------------------------------------- */
 
@@ -20,7 +20,7 @@ is_word(const char *text, size_t len)
     return len > 0 && len <= 96 && text[0] != '.' && text[0] != '-';
 }
 
-/* Is it the name of a branch, a tag or a commit: words with slashes between them? */
+/* True for a branch, tag or commit name: words separated by slashes. */
 static bool
 is_revision(const char *text, size_t len)
 {
@@ -37,7 +37,7 @@ is_revision(const char *text, size_t len)
     return is;
 }
 
-/* Is it a relative path whose parts name files that are not hidden? */
+/* True for a relative path without hidden components. */
 static bool
 is_path(const char *path)
 {
@@ -52,7 +52,7 @@ is_path(const char *path)
     char shown[1000];
     snprintf(shown, sizeof shown, "%s", path);
     dop_make_harmless(shown, "");
-    return dop_path_is_inside(path) && strcmp(shown, path) == 0; /* also where it was too long */
+    return dop_path_is_inside(path) && strcmp(shown, path) == 0; /* false for names that are too long, too */
 }
 
 void
@@ -101,7 +101,7 @@ is_hex(const char *text, size_t len)
 }
 
 static dop_status
-add_file(dop_hub_files *files, const json_t *x, dop_diag *diag)
+add_hub_file(dop_hub_files *files, const json_t *x, dop_diag *diag)
 {
     const json_t *lfs = json_object_get(x, "lfs");
     const char *path = json_string_value(json_object_get(x, "path"));
@@ -110,7 +110,7 @@ add_file(dop_hub_files *files, const json_t *x, dop_diag *diag)
     if (digest && strncmp(digest, "sha256:", 7) == 0)
         digest += 7;
     if (!path || !is_path(path) || !is_hex(digest, json_is_object(lfs) ? 64 : 40) || json_integer_value(size) < 0)
-        return DOP_OK; /* hidden files, and what cannot be checked */
+        return DOP_OK; /* skips hidden files, and those that cannot be verified */
     if (files->n == files->cap) {
         const size_t cap = files->cap ? 2 * files->cap : 64;
         dop_hub_file *list = realloc(files->list, cap * sizeof *list);
@@ -132,7 +132,7 @@ dop_status
 dop_hub_files_read(const char *text, size_t len, const char *repo, dop_diag *diag, dop_hub_files *files)
 {
     json_t *list = NULL, *x;
-    dop_budget budget = DOP_BUDGET_UNLIMITED; /* values take many times the bytes of their text */
+    dop_budget budget = DOP_BUDGET_UNLIMITED; /* decoded values need much more memory than their text */
     budget.bytes = MAX_LIST_BYTES;
     const dop_json_how how = {.flags = DOP_JSON_UNIQUE, .budget = &budget};
     dop_status st = dop_json_decode(text, len, &how, NULL, &list);
@@ -145,24 +145,25 @@ dop_hub_files_read(const char *text, size_t len, const char *repo, dop_diag *dia
     {
         const char *type = json_string_value(json_object_get(x, "type"));
         if (st == DOP_OK && type && strcmp(type, "file") == 0)
-            st = files->n < MOST_FILES ? add_file(files, x, diag)
+            st = files->n < MOST_FILES ? add_hub_file(files, x, diag)
                                        : DOP_FAIL(diag, DOP_E_LIMIT, "-hf %s: more than %d files", repo, MOST_FILES);
     }
     json_decref(list);
     return st;
 }
 
-/* --- which of them make a model --------------------------------------------------------------------------------------------------- */
+/* --- files of a model
+ * ---------------------------------------------------------------------------------------------- */
 
 static bool
-ends(const char *name, const char *with)
+has_name_ending(const char *name, const char *with)
 {
     const size_t n = strlen(name), len = strlen(with);
     return n >= len && strcasecmp(name + n - len, with) == 0;
 }
 
 static const dop_hub_file *
-find(const dop_hub_files *files, const char *path)
+find_hub_file(const dop_hub_files *files, const char *path)
 {
     for (size_t i = 0; i < files->n; i++)
         if (strcmp(files->list[i].path, path) == 0)
@@ -170,25 +171,25 @@ find(const dop_hub_files *files, const char *path)
     return NULL;
 }
 
-/* Where the number of a GGUF file's part begins, NAME-00001-of-00003.gguf; 0: it is in one piece. */
+/* Returns the index of a GGUF file's part number in its name (NAME-00001-of-00003.gguf), or 0 if it is not split. */
 static size_t
-part_at(const char *path)
+find_part_number(const char *path)
 {
     const size_t n = strlen(path), tail = sizeof "00001-of-00003.gguf" - 1;
     const char *at = n > tail ? path + n - tail : NULL;
     return at && at[-1] == '-' && strncmp(at + 5, "-of-", 4) == 0 && strspn(at, "0123456789") == 5 ? n - tail : 0;
 }
 
-/* Could it be the file to run: a GGUF file with a text model, in one piece or the first of several? */
+/* True if the file can be the model to run: a GGUF text model, or the first of its parts. */
 static bool
 is_gguf(const char *path)
 {
-    const size_t at = part_at(path);
-    return ends(path, ".gguf") && !strstr(path, "mmproj") && !strstr(path, "imatrix") &&
+    const size_t at = find_part_number(path);
+    return has_name_ending(path, ".gguf") && !strstr(path, "mmproj") && !strstr(path, "imatrix") &&
            (at == 0 || strncmp(path + at, "00001", 5) == 0);
 }
 
-/* Does a name contain a tag, as Q4_K_M, in any case and not inside of another word (Q4_K in Q4_K_M is inside)? */
+/* True if the name contains a tag such as Q4_K_M as a whole word, in any case. Q4_K does not match Q4_K_M. */
 static bool
 has_tag(const char *path, const char *tag)
 {
@@ -203,19 +204,20 @@ has_tag(const char *path, const char *tag)
 
 /* Marks a GGUF file and its other parts. */
 static void
-want_gguf(dop_hub_files *files, const dop_hub_file *first)
+mark_gguf_parts(dop_hub_files *files, const dop_hub_file *first)
 {
-    const size_t at = part_at(first->path);
+    const size_t at = find_part_number(first->path);
     for (size_t i = 0; i < files->n; i++) {
         dop_hub_file *f = &files->list[i];
-        f->wanted = f == first || (at && part_at(f->path) == at && strncmp(f->path, first->path, at) == 0 &&
+        f->wanted = f == first || (at && find_part_number(f->path) == at && strncmp(f->path, first->path, at) == 0 &&
                                    strcmp(f->path + at + 5, first->path + at + 5) == 0);
     }
 }
 
-/* Marks the vision part of a GGUF model: the file beside it whose name has `mmproj`; of several the one in 16 bits, or the first. */
+/* Marks the vision part of a GGUF model: the file in its folder with `mmproj` in its name; of several, a 16-bit one
+ * or the first. */
 static void
-want_eyes(dop_hub_files *files, const dop_hub_file *model)
+mark_vision_part(dop_hub_files *files, const dop_hub_file *model)
 {
     static const char *const kinds[] = {"F16", "BF16", ""};
     const char *slash = strrchr(model->path, '/');
@@ -225,15 +227,15 @@ want_eyes(dop_hub_files *files, const dop_hub_file *model)
         for (size_t i = 0; i < files->n && !found; i++) {
             const char *path = files->list[i].path;
             if (strncmp(path, model->path, n) == 0 && !strchr(path + n, '/') && strstr(path + n, "mmproj") &&
-                ends(path, ".gguf") && (!*kinds[k] || has_tag(path, kinds[k])))
+                has_name_ending(path, ".gguf") && (!*kinds[k] || has_tag(path, kinds[k])))
                 found = &files->list[i];
         }
     if (found)
         found->wanted = true;
 }
 
-/* Is it a file of a Hugging Face directory that importers read?  Folders with a number are modules behind the model, as 1_Pooling.
- * Where the weights are in one file, others are the same in another type. */
+/* True for files of a Hugging Face folder that importers read. Numbered subfolders hold modules that run after the
+ * model, such as 1_Pooling. With one_file, other weight files are skipped, as they repeat the weights in other types. */
 static bool
 is_of_directory(const char *path, bool one_file)
 {
@@ -244,13 +246,13 @@ is_of_directory(const char *path, bool one_file)
     if (strchr(name, '/') || (slash && !module && strncmp(path, other, sizeof other - 1) != 0))
         return false;
     bool is = strcmp(name, "model.safetensors") == 0 ||
-              (!slash && !one_file && strncmp(name, "model", 5) == 0 && ends(name, ".safetensors"));
+              (!slash && !one_file && strncmp(name, "model", 5) == 0 && has_name_ending(name, ".safetensors"));
     for (size_t i = 0; i < sizeof endings / sizeof *endings && !is; i++)
-        is = ends(name, endings[i]);
+        is = has_name_ending(name, endings[i]);
     return is;
 }
 
-/* The GGUF file with the tag, or the only one without a tag.  NULL: none, or several. */
+/* Finds the GGUF file with the tag, or the only one without a tag. Returns NULL for none or several. */
 static const dop_hub_file *
 choose_gguf(const dop_hub_files *files, const char *tag, size_t *out_n, dop_buf *out_names)
 {
@@ -272,14 +274,15 @@ choose_gguf(const dop_hub_files *files, const char *tag, size_t *out_n, dop_buf 
 dop_status
 dop_hub_files_choose(dop_hub_files *files, const dop_hub_name *name, dop_diag *diag, const dop_hub_file **out_gguf)
 {
-    static const char *const usual[] = {"Q4_K_M", "Q8_0"}; /* taken where the name leaves it open */
+    static const char *const usual[] = {"Q4_K_M", "Q8_0"}; /* tried in this order by default */
     dop_buf names = {0};
     size_t n = 0;
     const dop_hub_file *gguf = NULL;
     const bool directory =
-        find(files, "config.json") && (find(files, "model.safetensors") || find(files, "model.safetensors.index.json"));
+        find_hub_file(files, "config.json") &&
+        (find_hub_file(files, "model.safetensors") || find_hub_file(files, "model.safetensors.index.json"));
     *out_gguf = NULL;
-    if (name->file && (gguf = find(files, name->file)) != NULL && !ends(gguf->path, ".gguf"))
+    if (name->file && (gguf = find_hub_file(files, name->file)) != NULL && !has_name_ending(gguf->path, ".gguf"))
         return DOP_FAIL(diag, DOP_E_INPUT, "-hf %s:%s: not a GGUF file; without a file the whole model is taken",
                         name->repo, name->file);
     if (!gguf && (name->file || !directory))
@@ -292,12 +295,13 @@ dop_hub_files_choose(dop_hub_files *files, const dop_hub_name *name, dop_diag *d
     }
     dop_status st = DOP_OK;
     if (gguf) {
-        want_gguf(files, gguf);
-        want_eyes(files, gguf);
+        mark_gguf_parts(files, gguf);
+        mark_vision_part(files, gguf);
         *out_gguf = gguf;
     } else if (directory && !name->file) {
         for (size_t i = 0; i < files->n; i++)
-            files->list[i].wanted = is_of_directory(files->list[i].path, find(files, "model.safetensors") != NULL);
+            files->list[i].wanted =
+                is_of_directory(files->list[i].path, find_hub_file(files, "model.safetensors") != NULL);
     } else if (n > 1) {
         st = DOP_FAIL(diag, DOP_E_INPUT, "-hf %s: there are %zu GGUF files, name one as %s:FILE: %s", name->repo, n,
                       name->repo, names.data);

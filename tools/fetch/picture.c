@@ -1,5 +1,5 @@
-/* Downloads a picture that a request to the server names.  Whoever sends requests could use the server to reach what only the server
- * reaches (server-side request forgery): every connection, also behind a redirect, has to go to a public address. */
+/* Download of an image named by a request to the server. To prevent server-side request forgery, every connection,
+ * including redirects, must go to a public address. */
 #include "tools/fetch/fetch.h"
 
 #include <arpa/inet.h>
@@ -15,16 +15,16 @@ enum { MAX_REDIRECTS = 3, CONNECT_SECONDS = 5 };
 typedef struct download {
     const dop_fetch_picture_request *r;
     dop_buf *out;
-    bool refused, too_long; /* an address is not public; there are more bytes than are allowed */
+    bool refused, too_long; /* the address is not public; the image exceeds the size limit */
 } download;
 
-/* An address is private, or has a special meaning (RFC 6890), where its first `bits` bits are these. */
+/* Private or special-purpose address block (RFC 6890): the value of the first `bits` bits. */
 typedef struct block {
     uint32_t first;
     unsigned bits;
 } block;
 
-/* Is an IPv4 address, in the host's order, one of the public network? */
+/* True if an IPv4 address in host byte order is public. */
 static bool
 is_public_v4(uint32_t a)
 {
@@ -40,20 +40,20 @@ is_public_v4(uint32_t a)
 }
 
 static uint32_t
-word(const uint8_t *b)
+load_big_endian(const uint8_t *b)
 {
     return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
 }
 
-/* Is an IPv6 address one of the public network?  2000::/3 is, but for tunnels (2001::/23, 2002::/16) and examples; 64:ff9b::/96 and
- * ::ffff:0:0/96 have an IPv4 address inside. */
+/* True if an IPv6 address is public: in 2000::/3 except tunnels (2001::/23, 2002::/16) and documentation.
+ * 64:ff9b::/96 and ::ffff:0:0/96 contain an IPv4 address, which decides. */
 static bool
 is_public_v6(const uint8_t a[16])
 {
     static const uint8_t translated[12] = {0, 0x64, 0xff, 0x9b}, mapped[12] = {[10] = 0xff, [11] = 0xff};
     if (memcmp(a, translated, sizeof translated) == 0 || memcmp(a, mapped, sizeof mapped) == 0)
-        return is_public_v4(word(a + 12));
-    const uint32_t first = word(a);
+        return is_public_v4(load_big_endian(a + 12));
+    const uint32_t first = load_big_endian(a);
     return first >> 29 == 1 && first >> 9 != 0x20010000 >> 9 && first >> 16 != 0x2002 && first != 0x20010db8 &&
            first >> 12 != 0x3fff0;
 }
@@ -73,7 +73,7 @@ dop_fetch_is_public(const struct sockaddr *address)
     return is_public_v6(in6.sin6_addr.s6_addr);
 }
 
-/* CURLOPT_OPENSOCKETFUNCTION: makes the socket of a connection, whose address is known by now. */
+/* Creates the socket of a connection after checking its address (CURLOPT_OPENSOCKETFUNCTION). */
 static curl_socket_t
 open_socket(void *user, curlsocktype purpose, struct curl_sockaddr *a)
 {
@@ -87,7 +87,7 @@ open_socket(void *user, curlsocktype purpose, struct curl_sockaddr *a)
 }
 
 static size_t
-take(char *bytes, size_t size, size_t n, void *user)
+take_image_bytes(char *bytes, size_t size, size_t n, void *user)
 {
     download *d = user;
     d->too_long = size * n > d->r->max_bytes - d->out->size;
@@ -96,7 +96,7 @@ take(char *bytes, size_t size, size_t n, void *user)
     return d->too_long || d->out->failed ? 0 : size * n;
 }
 
-/* CURLOPT_XFERINFOFUNCTION, which is called at least once a second: a value other than 0 ends the download. */
+/* Returns nonzero to end the download (CURLOPT_XFERINFOFUNCTION, called at least once a second). */
 static int
 check_cancelled(void *user, curl_off_t to_come, curl_off_t came, curl_off_t to_send, curl_off_t sent)
 {
@@ -106,13 +106,13 @@ check_cancelled(void *user, curl_off_t to_come, curl_off_t came, curl_off_t to_s
 }
 
 static void
-prepare(void)
+init_curl(void)
 {
     curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
 static dop_status
-explain(const download *d, CURLcode code, long status, dop_diag *diag)
+explain_image_failure(const download *d, CURLcode code, long status, dop_diag *diag)
 {
     if (code == CURLE_OK)
         return d->out->size ? DOP_OK : DOP_FAIL(diag, DOP_E_INPUT, "the picture cannot be fetched: it has no bytes");
@@ -133,7 +133,7 @@ dop_fetch_picture(const dop_fetch_picture_request *request, dop_diag *diag, dop_
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     download d = {.r = request, .out = out_bytes};
-    pthread_once(&once, prepare);
+    pthread_once(&once, init_curl);
     CURL *c = curl_easy_init();
     long status = 0;
     if (!c)
@@ -146,7 +146,7 @@ dop_fetch_picture(const dop_fetch_picture_request *request, dop_diag *diag, dop_
     curl_easy_setopt(c, CURLOPT_MAXREDIRS, (long)MAX_REDIRECTS);
     curl_easy_setopt(c, CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
     curl_easy_setopt(c, CURLOPT_FAILONERROR, 1L);
-    curl_easy_setopt(c, CURLOPT_PROXY, ""); /* a proxy would connect to any address */
+    curl_easy_setopt(c, CURLOPT_PROXY, ""); /* a proxy would bypass the address check */
     curl_easy_setopt(c, CURLOPT_USERAGENT, "doppler/" DOP_VERSION);
     curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
     curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)(request->seconds * 1e3));
@@ -156,10 +156,10 @@ dop_fetch_picture(const dop_fetch_picture_request *request, dop_diag *diag, dop_
     curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, check_cancelled);
     curl_easy_setopt(c, CURLOPT_XFERINFODATA, &d);
-    curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, take);
+    curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, take_image_bytes);
     curl_easy_setopt(c, CURLOPT_WRITEDATA, &d);
     const CURLcode code = curl_easy_perform(c);
     curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);
     curl_easy_cleanup(c);
-    return explain(&d, code, status, diag);
+    return explain_image_failure(&d, code, status, diag);
 }

@@ -9,25 +9,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A value of a schedule that is copied in each of its steps. */
+/* Value of a schedule that is copied in each of its steps. */
 typedef struct copied {
-    dop_node_id node; /* the node that owns the value's memory */
+    dop_node_id node; /* node that owns the value's memory */
     const dop_plan_arg *arg;
-    uint64_t at;  /* byte offset in the staging memory (taps.stage) */
-    uint32_t row; /* values of a row */
+    uint64_t at;  /* byte offset in the staging buffer (taps.stage) */
+    uint32_t row; /* number of values in a row */
     dop_type type;
 } copied;
 
 typedef struct product {
     uint32_t entry;
-    /* Indices in taps.values: the inputs, and the ids of experts; ids UINT32_MAX: slot i has matrix i, or there is one matrix. */
+    /* Indices in taps.values: the inputs, and the expert ids. ids is UINT32_MAX if slot i uses matrix i, or there is
+     * one matrix. */
     uint32_t x, ids;
-    uint32_t start;  /* the first value of the inputs in a row of the copied value */
-    uint32_t slots;  /* input vectors in a row: 1, or one for each slot (chosen expert) */
-    uint32_t chosen; /* ids of experts in a row */
+    uint32_t start;  /* index of the first input in a row of the copied value */
+    uint32_t slots;  /* input vectors per row: 1, or one per slot (chosen expert) */
+    uint32_t chosen; /* expert ids per row */
 } product;
 
-/* What is copied in each step of a schedule, and the products that read it. */
+/* Values copied in each step of a schedule, and the products that read them. */
 typedef struct taps {
     bool made;
     const dop_plan_schedule *schedule;
@@ -46,14 +47,14 @@ typedef struct collector {
     dop_arena arena;
     dop_graph *graphs;  /* [n_schedules], owned */
     taps *of;           /* owned, [n_schedules] */
-    const taps *active; /* the taps of the last step's schedule */
+    const taps *active; /* taps of the last step's schedule */
     VkCommandPool pool;
     dop_replay_observer observer;
     void (*progress)(size_t done, size_t all);
     size_t done, all; /* tokens read so far; tokens of the text */
 } collector;
 
-/* The argument of the first dispatch that reads the value from memory; NULL: none does. */
+/* Returns the argument of the first dispatch that reads the value from memory, or NULL. */
 static const dop_plan_arg *
 find_reader(const dop_plan *p, const dop_plan_schedule *s, const dop_graph *g, dop_node_id id)
 {
@@ -70,7 +71,7 @@ find_reader(const dop_plan *p, const dop_plan_schedule *s, const dop_graph *g, d
 }
 
 static dop_status
-refuse(const collector *c, const dop_plan_dispatch *d, dop_diag *diag)
+refuse_fused_inputs(const collector *c, const dop_plan_dispatch *d, dop_diag *diag)
 {
     return DOP_FAIL_IN(diag, DOP_E_INPUT, c->model->plan.path,
                        "the plan computes the inputs of products inside of its kernels (%s), where nothing can look at "
@@ -78,7 +79,7 @@ refuse(const collector *c, const dop_plan_dispatch *d, dop_diag *diag)
                        dop_plan_string(&c->model->plan, d->label));
 }
 
-/* The index in taps.values of a value that dispatch d reads; the value is copied before the first dispatch that reads it. */
+/* Finds or adds a value that dispatch d reads in taps.values. It is copied before the first dispatch that reads it. */
 static dop_status
 copy_value(collector *c, taps *t, const dop_plan_dispatch *d, dop_node_id id, dop_diag *diag, uint32_t *out)
 {
@@ -91,7 +92,7 @@ copy_value(collector *c, taps *t, const dop_plan_dispatch *d, dop_node_id id, do
     const uint32_t row = dop_node_cols(t->g, id);
     const uint64_t bytes = dop_node_rows(t->g, id, t->g->max_t) * row * dop_type_of(n->type)->bytes;
     if (!arg || !known || !dop_node_per_token(t->g, id))
-        return refuse(c, d, diag);
+        return refuse_fused_inputs(c, d, diag);
     if (bytes > arg->size)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, c->model->plan.path, "the plan is damaged: value %s is too large",
                            n->name);
@@ -104,9 +105,9 @@ copy_value(collector *c, taps *t, const dop_plan_dispatch *d, dop_node_id id, do
     return DOP_OK;
 }
 
-/* The entry of a tensor.  Several weights may be parts of one tensor, and then read the same inputs. */
+/* Finds or adds the entry of a tensor. Several weights that read the same inputs may be parts of one tensor. */
 static dop_status
-entry_of(collector *c, const dop_plan_tensor *w, dop_diag *diag, uint32_t *out)
+find_tensor_entry(collector *c, const dop_plan_tensor *w, dop_diag *diag, uint32_t *out)
 {
     dop_imatrix_made *m = c->made;
     const dop_plan *p = &c->model->plan;
@@ -150,7 +151,7 @@ add_product(collector *c, taps *t, const dop_plan_dispatch *d, dop_node_id id, d
         return DOP_FAIL_IN(diag, DOP_E_INPUT, c->model->plan.path, "the plan is damaged: it lacks weight %s",
                            dop_node_s(g, w, DOP_A_name));
     const dop_node_id x = dop_node_base(g, n->src[0], &p.start);
-    dop_status st = entry_of(c, tensor, diag, &p.entry);
+    dop_status st = find_tensor_entry(c, tensor, diag, &p.entry);
     if (st == DOP_OK)
         st = copy_value(c, t, d, x, diag, &p.x);
     if (st != DOP_OK)
@@ -165,7 +166,7 @@ add_product(collector *c, taps *t, const dop_plan_dispatch *d, dop_node_id id, d
     if (st == DOP_OK && (p.slots == 0 || p.start + p.slots * tensor->cols > row ||
                          (p.ids == UINT32_MAX && p.slots != tensor->experts) ||
                          (p.ids != UINT32_MAX && p.slots != 1 && p.slots != p.chosen)))
-        return refuse(c, d, diag);
+        return refuse_fused_inputs(c, d, diag);
     for (uint32_t i = 0; i < t->n_products; i++)
         if (t->products[i].entry == p.entry && t->products[i].x == p.x && t->products[i].start == p.start)
             return st;
@@ -177,7 +178,8 @@ add_product(collector *c, taps *t, const dop_plan_dispatch *d, dop_node_id id, d
     return DOP_OK;
 }
 
-/* Finds all products of a schedule.  Factors of a row that were moved behind its products are no part of their inputs any more. */
+/* Finds all products of a schedule. Row factors that were moved after the products are no longer part of their
+ * inputs. */
 static dop_status
 find_products(collector *c, taps *t, dop_diag *diag)
 {
@@ -190,7 +192,7 @@ find_products(collector *c, taps *t, dop_diag *diag)
         for (uint32_t k = 0; k < r->n_nodes; k++) {
             const dop_op op = dop_node_at(t->g, r->nodes[k])->op;
             if (op == DOP_OP_row_rms || op == DOP_OP_row_istd)
-                DOP_RETURN_IF_ERROR(refuse(c, d, diag));
+                DOP_RETURN_IF_ERROR(refuse_fused_inputs(c, d, diag));
             else if (op == DOP_OP_matmul || op == DOP_OP_matmul_at)
                 DOP_RETURN_IF_ERROR(add_product(c, t, d, r->nodes[k], diag));
         }
@@ -199,14 +201,14 @@ find_products(collector *c, taps *t, dop_diag *diag)
 }
 
 static void
-order(VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags wrote, VkPipelineStageFlags to,
-      VkAccessFlags touches)
+record_memory_barrier(VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags wrote, VkPipelineStageFlags to,
+                      VkAccessFlags touches)
 {
     VkMemoryBarrier b = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = wrote, .dstAccessMask = touches};
     vkCmdPipelineBarrier(commands, from, to, 0, 1, &b, 0, NULL, 0, NULL);
 }
 
-/* Copies what dispatch d reads, unless an earlier one has. */
+/* Copies the values that dispatch d reads, unless an earlier dispatch read them. */
 static void
 on_dispatch(void *user, uint32_t schedule, const dop_plan_dispatch *d, VkCommandBuffer commands)
 {
@@ -220,8 +222,8 @@ on_dispatch(void *user, uint32_t schedule, const dop_plan_dispatch *d, VkCommand
         if (v->arg < p->args + d->first_arg || v->arg >= p->args + d->first_arg + d->n_args)
             continue;
         if (!any)
-            order(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
-                  VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_READ_BIT);
+            record_memory_barrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
+                                  VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_READ_BIT);
         any = true;
         const dop_slot_place *place = &m->places[v->arg->slot];
         const VkBufferCopy copy = {place->offset + v->arg->offset, v->at,
@@ -229,13 +231,13 @@ on_dispatch(void *user, uint32_t schedule, const dop_plan_dispatch *d, VkCommand
         vkCmdCopyBuffer(commands, m->blocks[place->block].buffer, t->stage.buffer, 1, &copy);
     }
     if (any)
-        order(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
-              VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_HOST_BIT,
-              VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_HOST_READ_BIT);
+        record_memory_barrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
+                              VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_HOST_BIT,
+                              VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_HOST_READ_BIT);
 }
 
 static dop_status
-prepare(collector *c, uint32_t schedule, dop_diag *diag)
+prepare_taps(collector *c, uint32_t schedule, dop_diag *diag)
 {
     taps *t = &c->of[schedule];
     t->g = &c->graphs[schedule];
@@ -253,14 +255,15 @@ error:
 }
 
 static dop_status
-on_commands(void *user, uint32_t schedule, dop_form form, uint64_t ticket, dop_diag *diag, VkCommandBuffer *out)
+give_tapped_commands(void *user, uint32_t schedule, dop_form form, uint64_t ticket, dop_diag *diag,
+                     VkCommandBuffer *out)
 {
     collector *c = user;
     taps *t = &c->of[schedule];
     (void)ticket;
     dop_status st = DOP_OK;
     if (!t->made)
-        DOP_TRY(prepare(c, schedule, diag));
+        DOP_TRY(prepare_taps(c, schedule, diag));
     if (!t->commands[form]) {
         VkCommandBufferAllocateInfo allocate = {
             .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
@@ -308,7 +311,7 @@ add_squares(const copied *v, const uint8_t *stage, uint64_t first, uint32_t n, f
         sums[i] += (double)scratch[i] * (double)scratch[i];
 }
 
-/* Adds the squares of the inputs of all products of one entry, so that no two threads add to the same sum. */
+/* Adds the squared inputs of all products of one entry; one thread per entry, so that sums have one writer. */
 static dop_status
 add_entry(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 {
@@ -342,7 +345,7 @@ add_entry(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Adds up what was copied, after each step (dop_logits_fn). */
+/* Accumulates the copied values after each step (dop_logits_fn). */
 static dop_status
 on_rows(void *user, size_t first, size_t n_rows, const float *rows, dop_diag *diag)
 {
@@ -360,8 +363,8 @@ on_rows(void *user, size_t first, size_t n_rows, const float *rows, dop_diag *di
 /* --- the text ----------------------------------------------------------------------------------------------------------- */
 
 static dop_status
-read_text(collector *c, dop_sequence *sequence, const uint32_t *ids, size_t n, uint32_t window, int32_t bos,
-          dop_diag *diag)
+read_text_windows(collector *c, dop_sequence *sequence, const uint32_t *ids, size_t n, uint32_t window, int32_t bos,
+                  dop_diag *diag)
 {
     uint32_t *inputs = malloc(window * sizeof *inputs);
     if (!inputs)
@@ -401,10 +404,10 @@ dop_imatrix_make(dop_model *model, dop_sequence *sequence, const uint32_t *ids, 
     const VkResult r = st == DOP_OK ? vkCreateCommandPool(model->device.handle, &pool, NULL, &c.pool) : VK_SUCCESS;
     if (r != VK_SUCCESS)
         st = DOP_VK_FAIL(diag, r, "vkCreateCommandPool");
-    c.observer = (dop_replay_observer){&c, on_commands, on_span, on_span_end};
+    c.observer = (dop_replay_observer){&c, give_tapped_commands, on_span, on_span_end};
     if (st == DOP_OK) {
         model->replay.observer = &c.observer;
-        st = read_text(&c, sequence, ids, n, window, bos, diag);
+        st = read_text_windows(&c, sequence, ids, n, window, bos, diag);
         model->replay.observer = NULL;
     }
     if (c.pool && !model->device.hung)

@@ -33,7 +33,7 @@ put_number(dop_buf *b, const char *key, uint32_t v)
 }
 
 static void
-align(dop_buf *b)
+pad_to_alignment(dop_buf *b)
 {
     static const char zeros[ALIGN] = {0};
     dop_buf_append(b, zeros, (ALIGN - b->size % ALIGN) % ALIGN);
@@ -76,12 +76,12 @@ dop_imatrix_gguf(const dop_imatrix_made *made, const char *dataset, dop_buf *out
     }
     for (uint32_t i = 0; i < made->n; i++) {
         const dop_imatrix_entry *e = &made->entries[i];
-        align(b);
+        pad_to_alignment(b);
         for (uint64_t k = 0; k < (uint64_t)e->matrices * e->cols; k++)
             dop_buf_append(b, &(float){(float)e->sums[k]}, sizeof(float));
-        align(b);
+        pad_to_alignment(b);
         for (uint32_t k = 0; k < e->matrices; k++)
             dop_buf_append(b, &(float){(float)e->counts[k]}, sizeof(float));
     }
-    align(b);
+    pad_to_alignment(b);
 }

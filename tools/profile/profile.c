@@ -8,21 +8,21 @@
 #include <string.h>
 #include <time.h>
 
-/* Replays of one schedule and form whose times have not been read yet; more wait for the oldest.  Many, because reading
- * waits for everything under way on some devices. */
+/* Maximum unread replays per schedule and form; further ones wait for the oldest. The number is large because on
+ * some devices reading waits for all work in flight. */
 enum { MAX_RING = DOP_PROFILE_RING, MAX_DEPTH = 8 };
 
-/* A command buffer with timestamps and its queries. */
+/* Command buffer with timestamps, and its queries. */
 typedef struct recorded {
     VkCommandBuffer commands;
     VkQueryPool queries;
     uint32_t schedule, n_queries;
     dop_form form;
-    uint64_t ticket; /* of the submission whose timestamps have not been read yet; 0: none */
-    uint64_t order;  /* place in the order in which replays took command buffers */
+    uint64_t ticket; /* ticket of the submission with unread timestamps; 0: none */
+    uint64_t order;  /* order in which replays acquired command buffers */
 } recorded;
 
-/* One instant on the clocks of device and host. */
+/* Simultaneous values of the device and host clocks. */
 typedef struct instant {
     uint64_t ticks;
     double host_ms;
@@ -35,19 +35,19 @@ struct dop_profile_collector {
     VkCommandPool pool;
     recorded *rows;
     size_t n_rows;
-    uint64_t n_taken;       /* command buffers handed out */
+    uint64_t n_taken;       /* command buffers acquired so far */
     uint64_t mask;          /* valid bits of a timestamp */
-    uint64_t *ticks;        /* owned, [dop_profile.n_times]: timestamps of the device */
-    double *waited_ms;      /* owned, [step]: dop_now_ms when the host knew at the latest that the step was done */
-    size_t open[MAX_DEPTH]; /* indices of the spans that have begun and not ended */
+    uint64_t *ticks;        /* owned, [dop_profile.n_times]: device timestamps */
+    double *waited_ms;      /* owned, [n_steps]: dop_now_ms by which the host knew that the step was complete */
+    size_t open[MAX_DEPTH]; /* indices of open spans */
     uint32_t n_open;
     instant first, last;
     bool failed; /* out of memory */
 };
 
-/* Room for one more item after n.  The capacity follows from n: the power of two that is not less. */
+/* Grows the array if item n does not fit. The capacity is n rounded up to a power of two. */
 static bool
-grow(void *array, size_t n, size_t item)
+grow_profile_array(void *array, size_t n, size_t item)
 {
     void **p = array;
     if (n != 0 && (n & (n - 1)) != 0)
@@ -62,7 +62,8 @@ void
 dop_profile_begin(dop_profile *profile, const char *name, uint32_t number)
 {
     dop_profile_collector *c = profile->collector;
-    if (!c || c->n_open == MAX_DEPTH || !grow(&profile->spans, profile->n_spans, sizeof *profile->spans)) {
+    if (!c || c->n_open == MAX_DEPTH ||
+        !grow_profile_array(&profile->spans, profile->n_spans, sizeof *profile->spans)) {
         if (c)
             c->failed = true;
         return;
@@ -94,16 +95,17 @@ on_end(void *user)
     dop_profile_end(c->profile);
 }
 
-/* Takes the timestamps of a finished submission. */
+/* Reads the timestamps of a finished submission. */
 static dop_status
 read_queries(dop_profile_collector *c, recorded *r, dop_diag *diag)
 {
     dop_profile *p = c->profile;
     r->ticket = 0;
-    bool ok = grow(&p->steps, p->n_steps, sizeof *p->steps) && grow(&c->waited_ms, p->n_steps, sizeof(double));
+    bool ok = grow_profile_array(&p->steps, p->n_steps, sizeof *p->steps) &&
+              grow_profile_array(&c->waited_ms, p->n_steps, sizeof(double));
     size_t first = p->n_times;
     for (uint32_t i = 0; i < r->n_queries && ok; i++) {
-        ok = grow(&c->ticks, p->n_times, sizeof *c->ticks);
+        ok = grow_profile_array(&c->ticks, p->n_times, sizeof *c->ticks);
         p->n_times += ok;
     }
     if (!ok)
@@ -119,7 +121,7 @@ read_queries(dop_profile_collector *c, recorded *r, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Reads submissions in order up to a ticket, waiting for it. */
+/* Waits for a ticket, then reads all submissions up to it in order. */
 static dop_status
 read_up_to(dop_profile_collector *c, uint64_t ticket, dop_diag *diag)
 {
@@ -138,11 +140,11 @@ read_up_to(dop_profile_collector *c, uint64_t ticket, dop_diag *diag)
 }
 
 static dop_status
-record(dop_profile_collector *c, uint32_t schedule, dop_form form, dop_diag *diag, recorded **out)
+record_timed_commands(dop_profile_collector *c, uint32_t schedule, dop_form form, dop_diag *diag, recorded **out)
 {
     const dop_plan_schedule *sched = &c->model->plan.schedules[schedule];
     dop_device *d = &c->model->device;
-    if (!grow(&c->rows, c->n_rows, sizeof *c->rows))
+    if (!grow_profile_array(&c->rows, c->n_rows, sizeof *c->rows))
         return DOP_NO_MEMORY(diag);
     recorded *r = &c->rows[c->n_rows++];
     *r = (recorded){.schedule = schedule, .form = form};
@@ -168,7 +170,7 @@ record(dop_profile_collector *c, uint32_t schedule, dop_form form, dop_diag *dia
 }
 
 static dop_status
-on_commands(void *user, uint32_t schedule, dop_form form, uint64_t ticket, dop_diag *diag, VkCommandBuffer *out)
+give_timed_commands(void *user, uint32_t schedule, dop_form form, uint64_t ticket, dop_diag *diag, VkCommandBuffer *out)
 {
     dop_profile_collector *c = user;
     recorded *free_row = NULL;
@@ -187,7 +189,7 @@ on_commands(void *user, uint32_t schedule, dop_form form, uint64_t ticket, dop_d
     }
     if (st == DOP_OK && !free_row && n < MAX_RING) {
         dop_profile_begin(c->profile, "record", 0);
-        st = record(c, schedule, form, diag, &free_row);
+        st = record_timed_commands(c, schedule, form, diag, &free_row);
         dop_profile_end(c->profile);
     } else if (st == DOP_OK && !free_row) {
         if (oldest == ticket)
@@ -210,9 +212,9 @@ on_commands(void *user, uint32_t schedule, dop_form form, uint64_t ticket, dop_d
     return DOP_OK;
 }
 
-/* Both clocks at one instant; false where the device cannot tell. */
+/* Reads both clocks at one instant. Returns false if the device does not support it. */
 static bool
-calibrate(const dop_profile_collector *c, instant *out)
+read_both_clocks(const dop_profile_collector *c, instant *out)
 {
     const dop_device *d = &c->model->device;
     const VkCalibratedTimestampInfoEXT what[2] = {
@@ -257,7 +259,7 @@ dop_profile_attach(dop_model *model, dop_diag *diag, dop_profile *out_profile)
         dop_profile_finish(p);
         return DOP_VK_FAIL(diag, res, "vkCreateCommandPool");
     }
-    c->observer = (dop_replay_observer){.user = c, .commands = on_commands, .begin = on_begin, .end = on_end};
+    c->observer = (dop_replay_observer){.user = c, .commands = give_timed_commands, .begin = on_begin, .end = on_end};
     model->replay.observer = &c->observer;
     return DOP_OK;
 }
@@ -273,12 +275,12 @@ dop_profile_start(dop_profile *profile, dop_diag *diag)
     struct tm utc;
     if (gmtime_r(&now, &utc))
         strftime(profile->date, sizeof profile->date, "%Y-%m-%d %H:%M:%S UTC", &utc);
-    profile->calibrated = calibrate(c, &c->first);
+    profile->calibrated = read_both_clocks(c, &c->first);
     profile->origin_ms = dop_now_ms();
     return st;
 }
 
-/* Ticks after an instant, as a signed number: counters of few bits wrap. */
+/* Returns the signed difference of two tick counts. Handles the wrap of counters with few bits. */
 static double
 ticks_since(const dop_profile_collector *c, uint64_t ticks, uint64_t since)
 {
@@ -286,8 +288,8 @@ ticks_since(const dop_profile_collector *c, uint64_t ticks, uint64_t since)
     return ahead <= behind ? (double)ahead : -(double)behind;
 }
 
-/* Device ticks to the host's clock.  Calibrated: the line through both instants, so that a period that is a little
- * wrong does no harm.  Otherwise a step cannot end after the host knew that it had. */
+/* Converts device ticks to the host's clock. With calibration, interpolates between two instants, which corrects an
+ * inexact period. Otherwise places a step so that it ends no later than the host knew. */
 static dop_status
 place_times(dop_profile_collector *c, dop_diag *diag)
 {
@@ -296,7 +298,7 @@ place_times(dop_profile_collector *c, dop_diag *diag)
     if (!p->times)
         return DOP_NO_MEMORY(diag);
     double ms_per_tick = (double)c->model->device.info.timestamp_period * 1e-6;
-    if (p->calibrated && calibrate(c, &c->last)) {
+    if (p->calibrated && read_both_clocks(c, &c->last)) {
         double ticks = ticks_since(c, c->last.ticks, c->first.ticks);
         double slope = ticks > 0 ? (c->last.host_ms - c->first.host_ms) / ticks : ms_per_tick;
         if (slope > 0.99 * ms_per_tick && slope < 1.01 * ms_per_tick)
@@ -320,7 +322,7 @@ place_times(dop_profile_collector *c, dop_diag *diag)
 }
 
 static void
-detach(dop_profile *p)
+detach_profile(dop_profile *p)
 {
     dop_profile_collector *c = p->collector;
     if (!c)
@@ -350,7 +352,7 @@ dop_profile_stop(dop_profile *profile, dop_diag *diag)
         st = DOP_NO_MEMORY(diag);
     if (st == DOP_OK)
         st = place_times(c, diag);
-    detach(profile);
+    detach_profile(profile);
     if (st == DOP_OK)
         st = dop_profile_cut_stages(profile, diag);
     return st == DOP_OK ? dop_profile_sum_up(profile, diag) : st;
@@ -363,7 +365,7 @@ dop_profile_finish(dop_profile *profile)
         !profile->collector->model->device.lost)
         (void)dop_device_wait(&profile->collector->model->device, profile->collector->model->replay.timeline,
                               profile->collector->model->replay.submitted, NULL);
-    detach(profile);
+    detach_profile(profile);
     free(profile->spans);
     free(profile->steps);
     free(profile->times);

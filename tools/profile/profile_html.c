@@ -1,9 +1,7 @@
-/* The data of the profile's page (assets/profile.html): a timeline on a canvas that zooms and explains itself, and the
- * tables under it.  Nothing is loaded from elsewhere.
+/* Data of the profile's HTML page (assets/profile.html): one JSON object with times in microseconds since the start.
  *
- * The data is one JSON object: host [name, start, end, depth, number], steps [schedule, [times]], schedules
- * {name, dispatches: [label, group, kernel, ops, grid, bytes, barrier]}, tables {title, total, rows: [group, variant,
- * count, total, bytes]}; times in microseconds since the profile began. */
+ * host: [name, start, end, depth, number]; steps: [schedule, [times]]; schedules: {name, dispatches: [label, group,
+ * kernel, ops, grid, bytes, barrier]}; tables: {title, total, rows: [group, variant, count, total, bytes]}. */
 #include "tools/profile/profile_html.h"
 #include "base/label.h"
 #include "base/program/page.h"
@@ -16,7 +14,7 @@
 #include <string.h>
 
 static void
-field(const char *name, const char *value, dop_buf *out)
+append_json_field(const char *name, const char *value, dop_buf *out)
 {
     dop_buf_printf(out, "\"%s\":", name);
     dop_json_string(value, out);
@@ -92,13 +90,13 @@ dop_profile_html(const dop_profile *profile, dop_buf *out)
     dop_buf_finish(&hex);
     const char *rest = dop_page_fill(dop_page_profile, "data", out);
     dop_buf_puts(out, "{");
-    field("program", "doppler-exec " DOP_VERSION, out);
-    field("model", dop_plan_string(plan, plan->model->name), out);
-    field("weights", dop_plan_string(plan, plan->model->quant), out);
-    field("device", p->info.device->name, out);
-    field("driver", p->info.device->driver, out);
-    field("date", p->date, out);
-    field("plan", digest, out);
+    append_json_field("program", "doppler-exec " DOP_VERSION, out);
+    append_json_field("model", dop_plan_string(plan, plan->model->name), out);
+    append_json_field("weights", dop_plan_string(plan, plan->model->quant), out);
+    append_json_field("device", p->info.device->name, out);
+    append_json_field("driver", p->info.device->driver, out);
+    append_json_field("date", p->date, out);
+    append_json_field("plan", digest, out);
     dop_buf_printf(out, "\"calibrated\":%s,\"floor\":%.6g,\n\"host\":[", p->calibrated ? "true" : "false",
                    p->floor_gbps);
     for (size_t i = 0; i < p->n_spans; i++) {

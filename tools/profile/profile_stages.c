@@ -1,7 +1,4 @@
-/* How long each stage of a persistent dispatch takes.  Stages overlap and tell no time, but a dispatch can be ended early: it
- * goes through as many rows of the table of stages as an argument says.  So it runs with one stage, with two, and so on to
- * all of them, over and over; what one stage more takes is its share, and the shares add up to the whole.  Weights that a
- * stage requests ahead of its turn count where they are waited for. */
+/* Times of the stages of a persistent dispatch; see profile_stages.h for the method. */
 #include "tools/profile/profile_stages.h"
 #include "runtime/model/model.h"
 #include "tools/profile/profile.h"
@@ -10,24 +7,24 @@
 #include <string.h>
 
 enum { LEAST_ROUNDS = 3, MOST_ROUNDS = 25 };
-static const double enough_ms = 2000; /* no more rounds begin after this time, once LEAST_ROUNDS are done */
+static const double enough_ms = 2000; /* time limit for starting rounds after LEAST_ROUNDS */
 
 typedef struct stages {
     dop_model *model;
     const dop_plan_schedule *schedule;
     const dop_plan_dispatch *dispatch;
-    VkQueryPool queries; /* two timestamps for each run, which executes the first 1, 2, ... or n_stages stages */
+    VkQueryPool queries; /* two timestamps per run; run i executes the first i + 1 stages */
     uint64_t args[16];
-    uint32_t counts;  /* the argument that says how many stages run */
-    uint32_t runs;    /* runs of the current round so far */
+    uint32_t counts;  /* argument with the number of stages to run */
+    uint32_t runs;    /* runs so far in the current round */
     uint64_t *ticks;  /* [2 * n_stages] */
     double *ms;       /* [n_stages][MOST_ROUNDS] */
-    double *levels;   /* [n_stages]: means of neighbouring runs that isotonic regression pools */
+    double *levels;   /* [n_stages]: means of neighboring runs, pooled by isotonic regression */
     uint32_t *widths; /* [n_stages]: number of runs in each of `levels` */
 } stages;
 
 static dop_status
-prepare(stages *x, dop_diag *diag)
+prepare_stage_runs(stages *x, dop_diag *diag)
 {
     const dop_model *m = x->model;
     const uint32_t n = x->schedule->n_stages;
@@ -52,9 +49,9 @@ prepare(stages *x, dop_diag *diag)
     return r == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, r, "vkCreateQueryPool");
 }
 
-/* Empties both copies of the mailboxes, and lets steps begin with the first copy. */
+/* Clears both mailbox copies, and makes the next step use the first copy. */
 static dop_status
-clear(stages *x, dop_diag *diag)
+clear_mailboxes(stages *x, dop_diag *diag)
 {
     dop_replay *r = &x->model->replay;
     uint64_t ticket;
@@ -64,7 +61,7 @@ clear(stages *x, dop_diag *diag)
     return DOP_OK;
 }
 
-/* A run must not find what the run before left: it takes the other copy, as the next step does. */
+/* Records a run with n stages. It uses the other mailbox copy than the run before, as consecutive steps do. */
 static void
 record_run(stages *x, VkCommandBuffer commands, uint32_t n)
 {
@@ -89,16 +86,16 @@ record_run(stages *x, VkCommandBuffer commands, uint32_t n)
                          0, NULL, 0, NULL);
 }
 
-/* One round: runs the dispatch with 1, 2, ... n_stages stages. */
+/* Runs one round: the dispatch with 1, 2, ... n_stages stages. */
 static dop_status
-run_round(stages *x, uint32_t round, dop_diag *diag)
+run_stage_round(stages *x, uint32_t round, dop_diag *diag)
 {
     dop_model *m = x->model;
     const uint32_t n = x->schedule->n_stages, bits = m->device.info.timestamp_bits;
     const uint64_t mask = bits >= 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1;
     VkCommandBuffer commands;
     uint64_t ticket;
-    dop_status st = clear(x, diag);
+    dop_status st = clear_mailboxes(x, diag);
     if (st == DOP_OK)
         st = dop_replay_begin(&m->replay, diag, &commands);
     if (st != DOP_OK)
@@ -130,10 +127,10 @@ compare_ms(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Each stage's share of the whole time, from the medians of the runs.  A run with more stages takes no less time: neighbours that
- * say otherwise get their mean, and share what they take longer (isotonic regression, by pooling adjacent violators). */
+/* Computes each stage's fraction of the time from the medians of the runs. Times must not decrease with the number
+ * of stages, so violating neighbors are averaged and share the increase (isotonic regression, pool adjacent violators). */
 static void
-make_shares(stages *x, uint32_t rounds, double *shares)
+compute_stage_shares(stages *x, uint32_t rounds, double *shares)
 {
     double *level = x->levels, before = 0;
     uint32_t *width = x->widths, pools = 0, at = 0;
@@ -167,17 +164,17 @@ dop_profile_stages(dop_profile *profile, dop_model *model, dop_diag *diag)
     double start = dop_now_ms(), *shares = calloc(x.schedule->n_stages, sizeof *shares);
     dop_status st = DOP_OK;
     DOP_TRY(shares ? dop_replay_wait(&model->replay, model->replay.submitted, diag) : DOP_NO_MEMORY(diag));
-    DOP_TRY(prepare(&x, diag));
+    DOP_TRY(prepare_stage_runs(&x, diag));
     if (step->rows[0].position >= model->plan.model->ctx)
-        /* after the last token that there is room for */
+        /* at most the last position of the context */
         step->rows[0].position = model->plan.model->ctx - 1;
     while (rounds < MOST_ROUNDS && (rounds < LEAST_ROUNDS || dop_now_ms() - start < enough_ms))
-        DOP_TRY(run_round(&x, rounds++, diag));
-    DOP_TRY(clear(&x, diag));
+        DOP_TRY(run_stage_round(&x, rounds++, diag));
+    DOP_TRY(clear_mailboxes(&x, diag));
     if ((step->flags & DOP_STEP_STALLED))
         DOP_TRY(DOP_FAIL(diag, DOP_E_DEVICE,
                          "the stages of a persistent dispatch stalled: profile with --ordering barriers"));
-    make_shares(&x, rounds, shares);
+    compute_stage_shares(&x, rounds, shares);
     profile->staged = schedule;
     profile->stage_shares = shares;
     shares = NULL;

@@ -1,20 +1,19 @@
-/* How long each stage of a persistent dispatch takes.  Stages overlap and tell no time, but a dispatch can be ended
- * early: it goes through as many rows of the table of stages as an argument says.  So it runs with one stage, with
- * two, and so on to all of them, over and over; what one stage more takes is its share, and the shares add up to the
- * whole.  Weights that a stage requests ahead of its turn count where they are waited for. */
+/* Times of the stages of a persistent dispatch. Stages overlap and have no timestamps of their own, but an argument
+ * limits how many rows of the stage table run. The dispatch runs with 1, 2, ... n_stages stages, several times; the
+ * additional time of each stage is its share. Prefetched weights count for the stage that waits for them. */
 #ifndef DOPPLER_TOOLS_PROFILE_PROFILE_STAGES_H
 #define DOPPLER_TOOLS_PROFILE_PROFILE_STAGES_H
 
 #include "tools/profile/profile.h"
 
-/* profile_stages.c: the stages of persistent dispatches, which the profile then lists like dispatches.  They are measured before
- * dop_profile_stop, while the model is idle, and only if its decode steps are persistent.  Afterwards the sequence's states are
- * no longer valid for further tokens.  Errors: host memory, the device. */
+/* profile_stages.c: measures the stages of persistent dispatches, which the profile then lists like dispatches. Call
+ * before dop_profile_stop with an idle model; does nothing unless decode steps are persistent. Invalidates the
+ * sequence's states. Fails on errors of host memory or device. */
 dop_status dop_profile_stages(dop_profile *profile, dop_model *model, dop_diag *diag);
-/* How many dispatches a replay of the schedule has, and the index of dispatch number i among the plan's. */
+/* Return the number of dispatches in a replay of the schedule, and the plan's index of dispatch i. */
 uint32_t dop_profile_n_dispatches(const dop_profile *profile, uint32_t schedule);
 uint32_t dop_profile_dispatch(const dop_profile *profile, uint32_t schedule, uint32_t i);
-/* Replaces the time of a persistent dispatch by those of its stages; dop_profile_stop calls it. */
+/* Replaces the time of a persistent dispatch with those of its stages; called by dop_profile_stop. */
 dop_status dop_profile_cut_stages(dop_profile *profile, dop_diag *diag);
 
 #endif

@@ -36,7 +36,7 @@ total_of(dop_profile *p, uint32_t schedule)
     return t;
 }
 
-/* Schedules in order of first use, the longest group first in each. */
+/* Orders groups by schedule, then by decreasing time. */
 static int
 compare_groups(const void *a, const void *b)
 {
@@ -49,7 +49,7 @@ compare_groups(const void *a, const void *b)
     return by_name ? by_name : strcmp(x->variant, y->variant);
 }
 
-/* Which group each dispatch of a schedule belongs to; made once, since steps repeat. */
+/* Assigns each dispatch of a schedule to a group; done once, since steps repeat. */
 static void
 assign_groups(dop_profile *p, uint32_t schedule, uint32_t *group_rows)
 {
@@ -111,7 +111,7 @@ dop_profile_sum_up(dop_profile *profile, dop_diag *diag)
 }
 
 static void
-table_row(const dop_profile *p, const dop_profile_group *g, double all_ms, dop_buf *out)
+append_group_row(const dop_profile *p, const dop_profile_group *g, double all_ms, dop_buf *out)
 {
     double gbps = g->total_ms > 0 ? (double)g->bytes * 1e-6 / g->total_ms : 0;
     dop_buf_printf(out, "  %-18s %-28s %8llu %10.3f %10.2f %6.1f%% %11.3f %9.2f", g->name, g->variant,
@@ -140,12 +140,12 @@ table_of_schedule(const dop_profile *p, const dop_profile_total *t, dop_buf *out
         const dop_profile_group *g = &p->groups[i];
         if (g->schedule != t->schedule)
             continue;
-        table_row(p, g, t->dispatch_ms, out);
+        append_group_row(p, g, t->dispatch_ms, out);
         sum.bytes += g->bytes;
         sum.count += g->count;
         sum.total_ms += g->total_ms;
     }
-    table_row(p, &sum, t->dispatch_ms, out);
+    append_group_row(p, &sum, t->dispatch_ms, out);
 }
 
 void

@@ -1,5 +1,4 @@
-/* The profile as stage times: what dopplerc --simulate takes the time of parts from (compiler/parts/stage_times.h says what the
- * rows mean, and reads them). */
+/* Profile as stage times, the input of dopplerc --simulate; see compiler/parts/stage_times.h. */
 #include "tools/profile/profile_times.h"
 #include "base/label.h"
 #include "plan/plan_names.h"
@@ -10,10 +9,10 @@
 
 #include <string.h>
 
-/* What one or several dispatches read and compute. */
+/* Work of one or more dispatches. */
 typedef struct work {
-    double n, weights, bytes; /* dispatches; bytes of weights; bytes of all that is read and written */
-    double products;          /* multiplications of a weight by a value */
+    double n, weights, bytes; /* number of dispatches; bytes of weights; all bytes read and written */
+    double products;          /* multiplications of weights and values */
 } work;
 
 static const dop_plan_tensor *
@@ -29,7 +28,7 @@ tensor_at(const dop_plan *plan, const dop_plan_arg *a)
 }
 
 static void
-count(const dop_plan *plan, uint32_t dispatch, uint32_t rows, work *io)
+add_dispatch_work(const dop_plan *plan, uint32_t dispatch, uint32_t rows, work *io)
 {
     const dop_plan_dispatch *d = &plan->dispatches[dispatch];
     double weights = 0, elements = 0;
@@ -41,7 +40,7 @@ count(const dop_plan *plan, uint32_t dispatch, uint32_t rows, work *io)
         weights += (double)a->size;
         elements += t ? (double)t->rows * t->cols * t->experts : 0;
     }
-    /* A gather takes a row of a large matrix, and a step some of many experts: in proportion. */
+    /* Scales by the share of weights read: a gather reads a row of a large matrix, a step some experts. */
     const double read = (double)d->bytes_read;
     const double share = weights > read ? read / weights : 1;
     io->n += 1;
@@ -77,7 +76,7 @@ put_schedule(const dop_profile *p, const dop_profile_total *t, const dop_profile
     if (!kind)
         return;
     for (uint32_t i = 0; i < n; i++)
-        count(plan, dop_profile_dispatch(p, t->schedule, i), s->max_rows, &all);
+        add_dispatch_work(plan, dop_profile_dispatch(p, t->schedule, i), s->max_rows, &all);
     dop_buf_printf(out, "- {step: %s, rows: %u, dispatches: %u, us: %.3f", kind, s->max_rows, n,
                    whole && whole->schedule == t->schedule ? whole->us : t->dispatch_ms * 1e3 / (double)t->steps);
     put_work(&all, 1, out);
@@ -93,7 +92,7 @@ put_schedule(const dop_profile *p, const dop_profile_total *t, const dop_profile
             dop_label_any_layer(dop_label_read(dop_plan_string(plan, d->label)), name, sizeof name);
             if (strcmp(name, g->name) == 0 &&
                 strcmp(dop_plan_string(plan, plan->kernels[d->kernel].variant), g->variant) == 0)
-                count(plan, at, s->max_rows, &own);
+                add_dispatch_work(plan, at, s->max_rows, &own);
         }
         dop_buf_printf(out, "- {step: %s, rows: %u, op: %s, kernel: %s, count: %u, us: %.3f", kind, s->max_rows,
                        g->name, g->variant, g->n_layers, g->total_ms * 1e3 / (double)g->count);

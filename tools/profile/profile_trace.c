@@ -1,4 +1,4 @@
-/* The profile in trace-event format (a JSON object with "traceEvents"): complete events, times in microseconds. */
+/* Profile in trace-event format (a JSON object with "traceEvents"): complete events, times in microseconds. */
 #include "tools/profile/profile_trace.h"
 #include "plan/disasm.h"
 #include "plan/plan_names.h"
@@ -14,7 +14,7 @@ dop_json_string(const char *text, dop_buf *out)
     for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
         if (*c == '"' || *c == '\\')
             dop_buf_printf(out, "\\%c", *c);
-        else if (*c < 0x20 || *c == '<' || *c == 0x7f) /* '<': the text may stand inside a page's script */
+        else if (*c < 0x20 || *c == '<' || *c == 0x7f) /* escapes '<', as the text may be inside a script element */
             dop_buf_printf(out, "\\u%04x", *c);
         else
             dop_buf_append(out, c, 1);
@@ -97,7 +97,7 @@ dop_profile_trace_json(const dop_profile *profile, dop_buf *out)
     }
     for (size_t i = 0; i < p->n_steps; i++)
         step_events(p, i, out);
-    /* A last event without a comma after it: when it all ended. */
+    /* Final event without a trailing comma: the end of the profile. */
     double end = p->n_times ? p->times[p->n_times - 1] : p->origin_ms;
     dop_buf_printf(out, "{\"ph\":\"i\",\"pid\":%d,\"tid\":%d,\"s\":\"p\",\"name\":\"end\",\"ts\":%.3f}\n]}\n", PROCESS,
                    LANE_DISPATCHES, (end - p->origin_ms) * 1e3);

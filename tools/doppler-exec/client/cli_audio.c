@@ -12,10 +12,10 @@ typedef struct work {
     dop_speech *speech;
     dop_audio *audio;
     dop_transcript transcript;
-    bool wrote; /* something is on the line */
+    bool wrote; /* the current line has text */
 } work;
 
-/* Prints the text of a segment as soon as it is known. */
+/* Prints the text of a segment as soon as it is decoded. */
 static dop_status
 show_segment(void *user, const dop_speech_segment *segment, dop_diag *diag)
 {
@@ -50,7 +50,7 @@ error:
 }
 
 static dop_status
-transcribe(work *w, dop_diag *diag)
+transcribe_audio(work *w, dop_diag *diag)
 {
     const dop_cli *cli = w->cli;
     dop_speech_how how;
@@ -89,7 +89,7 @@ dop_mode_audio(dop_cli *cli, dop_diag *diag)
         st = dop_speech_open(w.gen.model, w.gen.text, diag, &w.speech);
     const double begin = dop_now_ms();
     if (st == DOP_OK)
-        st = transcribe(&w, diag);
+        st = transcribe_audio(&w, diag);
     const double ms = dop_now_ms() - begin;
     if (st == DOP_OK)
         st = print_transcript(&w, diag);

@@ -1,4 +1,4 @@
-/* Messages to the text and ids that a model's chat format makes of them. */
+/* Conversion of chat messages to text and tokens with the model's chat format. */
 #include "tools/doppler-exec/client/cli_chat.h"
 
 #include "tools/doppler-exec/client/cli_images.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* --chat-template: what looks like a file's name or is one, and is no known name. */
+/* Opens the format of --chat-template: a built-in name, otherwise a template file. */
 static dop_status
 open_template(const char *name, dop_diag *diag, dop_chat **out_chat)
 {
@@ -31,7 +31,7 @@ open_template(const char *name, dop_diag *diag, dop_chat **out_chat)
     return st;
 }
 
-/* What a template does with a system message. */
+/* Tries --system with the template. Fails if the template rejects system messages; prints a note if it omits them. */
 static dop_status
 try_system(const dop_cli *cli, const dop_chat *chat, const dop_text *text, dop_diag *diag)
 {
@@ -76,7 +76,8 @@ error:
     return st;
 }
 
-/* The messages behind a system message, unless they begin with one (or system is NULL): a new reference; NULL: out of memory. */
+/* Returns the messages with a system message first, unless they begin with one or `system` is NULL. The caller owns
+ * the reference; NULL: out of memory. */
 static json_t *
 with_system(const char *system, json_t *messages)
 {
@@ -143,7 +144,7 @@ dop_cli_images_message(const dop_cli_images *x, size_t n, json_t *messages, cons
         DOP_TRY(dop_images_mark(x->images, text, len, n, diag, &marked, &len));
     DOP_TRY(dop_chat_add_message(messages, "user", marked ? marked : text, len, diag));
     if (n > 0) {
-        /* beside what templates read */
+        /* fields for doppler-exec; templates ignore them */
         json_t *message = json_array_get(messages, json_array_size(messages) - 1);
         if (json_object_set_new(message, "n_images", json_integer((json_int_t)n)) ||
             json_object_set_new(message, "said", json_stringn(text, said)))
@@ -195,14 +196,14 @@ error:
     return st;
 }
 
-/* --system in front of a conversation as text: an array of messages, or an object that has one. */
+/* Inserts the message of --system into a JSON conversation: an array of messages, or an object with one. */
 static dop_status
 add_system(const char *system, dop_buf *io_json, dop_diag *diag)
 {
     json_t *root = NULL;
     const dop_json_how how = {.flags = DOP_JSON_EXACT};
     if (dop_json_decode(io_json->data, io_json->size, &how, NULL, &root) != DOP_OK)
-        return DOP_OK; /* rendering reports what is wrong with the JSON */
+        return DOP_OK; /* rendering reports the JSON error */
     json_t *messages = json_is_object(root) ? json_object_get(root, "messages") : root;
     json_t *all = json_is_array(messages) ? with_system(system, messages) : json_incref(root);
     if (all && json_is_object(root) && messages)

@@ -21,7 +21,7 @@ dop_cli_constraint_start(const dop_cli *cli, dop_cli_generation *gen, dop_diag *
         cli->logprobs != DOP_CLI_UNSET)
         return DOP_FAIL(diag, DOP_E_USAGE,
                         "--json-schema, --grammar, --json-mode, --ignore-eos and --logprobs exclude one another");
-    if (path && (path[0] == '{' || strstr(path, "::="))) /* a shape itself, as other programs take it */
+    if (path && (path[0] == '{' || strstr(path, "::="))) /* an inline grammar, as other programs accept */
         return DOP_FAIL(diag, DOP_E_USAGE, "--%s names a file: put \"%.40s%s\" into one",
                         cli->grammar ? "grammar" : "json-schema", path, strlen(path) > 40 ? "..." : "");
     if (path && (st = dop_cli_read(path, diag, &file)) == DOP_OK && file.size == 0)

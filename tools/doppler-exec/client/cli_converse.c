@@ -1,5 +1,5 @@
-/* -i: a conversation.  Lines from standard input, answers to standard output, until the input ends.  A line that begins with a
- * slash is a command.  Ctrl-C ends an answer. */
+/* -i: interactive conversation. Reads lines from standard input and writes answers to standard output until the
+ * input ends. Lines starting with a slash are commands. Ctrl-C ends an answer. */
 #include "base/encoding/utf8.h"
 #include "base/os/system.h"
 #include "base/program/names.h"
@@ -13,10 +13,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Number of Ctrl-C since the last line; a variable of the file, because a signal handler has nowhere else to note it. */
+/* Number of Ctrl-C since the last line; global because the signal handler sets it. */
 static volatile sig_atomic_t interrupts;
 
-/* Only the first Ctrl-C is caught: a second one ends the program, as it ends others. */
+/* Counts the first Ctrl-C. The second one ends the program. */
 static void
 on_interrupt(int number)
 {
@@ -27,7 +27,7 @@ on_interrupt(int number)
 static void
 listen_for_interrupts(void)
 {
-    struct sigaction a = {.sa_handler = on_interrupt}; /* without SA_RESTART: reading a line ends too */
+    struct sigaction a = {.sa_handler = on_interrupt}; /* no SA_RESTART: interrupts reading, too */
     interrupts = 0;
     sigemptyset(&a.sa_mask);
     sigaction(SIGINT, &a, NULL);
@@ -36,15 +36,15 @@ listen_for_interrupts(void)
 typedef struct converse {
     dop_talk talk;
     dop_editor *editor;
-    dop_buf text, line; /* what the user says; a line of it */
-    bool raw;           /* the text is no command, whatever it begins with */
+    dop_buf text, line; /* user input; one line of it */
+    bool raw;           /* the text is not a command, even if it starts with a slash */
     bool quit;
-    bool warned; /* Ctrl-C on an empty line has said what leaves */
+    bool warned; /* the hint after Ctrl-C on an empty line was shown */
 } converse;
 
-/* Reports a command that failed; the conversation goes on. */
+/* Reports a failed command. The conversation continues. */
 static void
-say_failure(dop_status st, const dop_diag *diag)
+print_command_failure(dop_status st, const dop_diag *diag)
 {
     if (st == DOP_OK)
         return;
@@ -102,9 +102,9 @@ do_image(converse *c, const char *rest, dop_diag *diag)
     return dop_cli_image_add(&c->talk.images, c->talk.gen.model, rest, diag);
 }
 
-/* Writes the beginning of a text to stderr, on one line and between quotation marks. */
+/* Writes the start of a text to stderr, quoted and on one line. */
 static void
-quote(const char *text)
+print_quoted_start(const char *text)
 {
     enum { MOST = 60 };
     const size_t len = strlen(text);
@@ -125,7 +125,7 @@ do_undo(converse *c, const char *rest, dop_diag *diag)
     dop_status st = DOP_OK;
     DOP_TRY(dop_talk_undo(&c->talk, diag, &line));
     fputs("doppler-exec: forgot ", stderr);
-    quote(line ? line : "");
+    print_quoted_start(line ? line : "");
     fprintf(stderr, " and its answer; %zu turn%s left\n", c->talk.n_turns, c->talk.n_turns == 1 ? " is" : "s are");
 error:
     free(line);
@@ -163,7 +163,7 @@ do_drop(converse *c, const char *rest, dop_diag *diag)
 
 static dop_status do_help(converse *c, const char *rest, dop_diag *diag);
 
-static const struct command {
+static const struct run_command {
     const char *name, *takes, *help;
     bool has_argument;
     dop_status (*run)(converse *c, const char *rest, dop_diag *diag);
@@ -201,10 +201,10 @@ do_help(converse *c, const char *rest, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Makes the name of a file of what a shell would read as that name: Tab puts backslashes before blanks and the like, and terminals
- * write names that are dropped on them with quotation marks around them. */
+/* Removes shell quoting from a file name: backslashes from Tab completion, and quotes that terminals add around
+ * dropped files. */
 static void
-unquote(char *text)
+unquote_file_name(char *text)
 {
     const size_t n = strlen(text);
     const bool quoted = n > 1 && (text[0] == '"' || text[0] == '\'') && text[n - 1] == text[0];
@@ -220,9 +220,9 @@ unquote(char *text)
     *to = 0;
 }
 
-/* Runs the command that a line is. */
+/* Runs the command in a line. */
 static void
-command(converse *c, const char *line, dop_diag *io_fatal, dop_status *io_st)
+run_command(converse *c, const char *line, dop_diag *io_fatal, dop_status *io_st)
 {
     dop_diag diag = {0};
     const size_t n = strcspn(line, " \t");
@@ -232,7 +232,7 @@ command(converse *c, const char *line, dop_diag *io_fatal, dop_status *io_st)
         len--;
     char *argument = strndup(rest, len);
     if (argument)
-        unquote(argument);
+        unquote_file_name(argument);
     while (i < N_COMMANDS && (strlen(commands[i].name) != n || strncmp(line, commands[i].name, n) != 0))
         i++;
     if (!argument)
@@ -242,11 +242,11 @@ command(converse *c, const char *line, dop_diag *io_fatal, dop_status *io_st)
     else if (argument[0] && !commands[i].has_argument)
         fprintf(stderr, "doppler-exec: %s takes nothing behind it\n", commands[i].name);
     else
-        say_failure(commands[i].run(c, argument, &diag), &diag);
+        print_command_failure(commands[i].run(c, argument, &diag), &diag);
     free(argument);
 }
 
-/* ---- what the user says ---- */
+/* ---- input ---- */
 
 static bool
 ends_with(const dop_buf *b, const char *what)
@@ -255,8 +255,8 @@ ends_with(const dop_buf *b, const char *what)
     return b->size >= n && memcmp(b->data + b->size - n, what, n) == 0;
 }
 
-/* Reads the rest of a text of several lines, of which `text` has the beginning: up to a line that ends with three quotation marks,
- * or without quotes, up to one that does not end with a backslash. */
+/* Reads the remaining lines of a multi-line text: up to a line that ends in three quotation marks or, without
+ * quotes, one that does not end in a backslash. */
 static dop_line
 read_more(converse *c, bool quotes)
 {
@@ -281,9 +281,9 @@ read_more(converse *c, bool quotes)
     return DOP_LINE_TEXT;
 }
 
-/* Reads what the user says next, into `text`, and puts it into the history. */
+/* Reads the next user input into `text` and adds it to the history. */
 static dop_line
-read_text(converse *c)
+read_user_text(converse *c)
 {
     const bool typed = dop_editor_at_terminal(c->editor);
     c->text.size = 0;
@@ -296,7 +296,7 @@ read_text(converse *c)
         c->raw = c->line.size >= 3 && memcmp(c->line.data, "\"\"\"", 3) == 0;
         const size_t skip = c->raw ? 3 : 0;
         dop_buf_append(&c->text, c->line.data + skip, c->line.size - skip);
-        if (c->raw || typed) /* lines of a file may end in a backslash without a meaning */
+        if (c->raw || typed) /* a final backslash has no meaning in lines from a file */
             kind = read_more(c, c->raw);
         several = c->text.size > 0 && memchr(c->text.data, '\n', c->text.size);
     }
@@ -309,7 +309,7 @@ read_text(converse *c)
     c->text.size -= !c->text.failed;
     if (kind == DOP_LINE_TEXT && !c->text.failed && strlen(c->text.data) == c->text.size) {
         c->line.size = 0;
-        dop_buf_puts(&c->line, c->raw && !several && c->text.data[0] == '/' ? "/" : ""); /* or it were a command */
+        dop_buf_puts(&c->line, c->raw && !several && c->text.data[0] == '/' ? "/" : ""); /* not a command */
         dop_buf_append(&c->line, c->text.data, c->text.size + 1);
         if (!c->line.failed)
             dop_editor_remember(c->editor, c->line.data);
@@ -318,9 +318,9 @@ read_text(converse *c)
     return kind;
 }
 
-/* Asks what is to be done about a full context. */
+/* Asks the user how to handle a full context. */
 static dop_talk_full
-ask(void *user, size_t used, uint32_t ctx)
+ask_about_full_context(void *user, size_t used, uint32_t ctx)
 {
     converse *c = user;
     fprintf(stderr,
@@ -352,9 +352,9 @@ ask(void *user, size_t used, uint32_t ctx)
     }
 }
 
-/* The conversation: the prompt of -p, then what the input says. */
+/* Runs the conversation: first the prompt of -p, then the input. */
 static dop_status
-talk_on(converse *c, dop_diag *diag)
+run_conversation(converse *c, dop_diag *diag)
 {
     dop_talk *t = &c->talk;
     dop_line kind;
@@ -362,7 +362,7 @@ talk_on(converse *c, dop_diag *diag)
     listen_for_interrupts();
     if (t->cli->prompt)
         st = dop_talk_answer(t, t->cli->prompt, strlen(t->cli->prompt), diag);
-    while (st == DOP_OK && !c->quit && (kind = read_text(c)) != DOP_LINE_END) {
+    while (st == DOP_OK && !c->quit && (kind = read_user_text(c)) != DOP_LINE_END) {
         const char *text = c->text.data;
         const size_t n = c->text.size;
         if (c->text.failed)
@@ -371,19 +371,19 @@ talk_on(converse *c, dop_diag *diag)
             continue;
         const bool slash = !c->raw && text[0] == '/';
         if (slash && text[1] != '/') {
-            command(c, text, diag, &st);
+            run_command(c, text, diag, &st);
             continue;
         }
         const size_t bad = dop_utf8_check(text, n);
-        if (bad != n) { /* a typing or pasting mistake is no reason to end */
+        if (bad != n) { /* a typing or pasting mistake does not end the program */
             fprintf(stderr, "doppler-exec: the line is not valid UTF-8 at byte %zu: it is left out\n", bad + 1);
             continue;
         }
         st = dop_talk_answer(t, text + slash, n - slash, diag);
-        if (t->refused && (!t->is_full || t->full)) { /* nor is a line that does not fit */
+        if (t->refused && (!t->is_full || t->full)) { /* nor does a line that does not fit */
             if (st == DOP_E_CANCELLED && t->full)
-                fputc('\n', stderr); /* behind the terminal's ^C */
-            say_failure(st, diag);
+                fputc('\n', stderr); /* after the terminal's ^C */
+            print_command_failure(st, diag);
             *diag = (dop_diag){0};
             st = DOP_OK;
         }
@@ -393,7 +393,7 @@ talk_on(converse *c, dop_diag *diag)
 }
 
 static dop_status
-start(converse *c, dop_cli *cli, dop_diag *diag)
+start_converse(converse *c, dop_cli *cli, dop_diag *diag)
 {
     const char *names[N_COMMANDS];
     char typed[N_COMMANDS][16];
@@ -406,10 +406,10 @@ start(converse *c, dop_cli *cli, dop_diag *diag)
     dop_status st = DOP_OK;
     DOP_TRY(dop_editor_open(&how, diag, &c->editor));
     if (dop_editor_at_terminal(c->editor)) {
-        c->talk.full = ask;
+        c->talk.full = ask_about_full_context;
         c->talk.user = c;
     }
-    DOP_TRY(talk_on(c, diag));
+    DOP_TRY(run_conversation(c, diag));
 error:
     dop_editor_close(c->editor);
     return st;
@@ -432,7 +432,7 @@ dop_mode_converse(dop_cli *cli, dop_diag *diag)
         st = dop_cli_images_add(&t->images, cli, t->gen.model, diag);
     if (st == DOP_OK) {
         dop_cli_hint(cli, t->gen.model);
-        st = start(&c, cli, diag);
+        st = start_converse(&c, cli, diag);
     }
     if ((st == DOP_OK || t->is_full) && cli->session) {
         const dop_status kept = dop_talk_save(t, cli->session, st == DOP_OK ? diag : NULL);

@@ -1,4 +1,4 @@
-/* --draw: a picture of a text, as PNG. */
+/* --draw: image generation from text, as PNG. */
 #include "base/program/progress_line.h"
 #include "tools/doppler-exec/client/cli_generate.h"
 #include "tools/doppler-exec/common/cli_common.h"
@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Shows the steps on a terminal. */
+/* Shows the progress on a terminal. */
 static bool
-show(void *user, uint32_t step, uint32_t n_steps)
+show_draw_progress(void *user, uint32_t step, uint32_t n_steps)
 {
     dop_progress_line *line = user;
     return dop_progress_line_show(line, "steps", step, n_steps);
@@ -75,7 +75,7 @@ dop_mode_draw(dop_cli *cli, dop_diag *diag)
                                       .mask = cli->mask && !mask.data ? "" : mask.data,
                                       .n_mask = mask.size,
                                       .strength = isnan(cli->strength) ? 0 : cli->strength,
-                                      .progress = show,
+                                      .progress = show_draw_progress,
                                       .user = &line};
     if (st == DOP_OK)
         st = dop_draw_picture(model, &options, diag, &d);

@@ -1,5 +1,6 @@
-/* libedit does the editing.  Characters come from a function of ours, since signals have to end or to repair a line that is
- * being typed, whichever thread they reach: their handlers write into a pipe that is waited for beside the terminal. */
+/* Line editing with libedit. next_char reads the characters for it, because a signal must end or redraw the line
+ * that is being typed, whichever thread it reaches. Signal handlers write to a pipe that is polled together with the
+ * terminal. */
 #include "tools/doppler-exec/client/cli_editor.h"
 
 #include <errno.h>
@@ -15,33 +16,33 @@
 #include <wchar.h>
 
 enum {
-    LONGEST_KEPT = 1 << 16, /* bytes of a line in the file of the history */
-    LONGEST_FILE = 1 << 26, /* bytes of such a file; longer ones are not ours */
-    LONGEST_PASTE = 1 << 22 /* characters; the rest of a paste is left out */
+    LONGEST_KEPT = 1 << 16, /* maximum bytes of a line in the history file */
+    LONGEST_FILE = 1 << 26, /* maximum bytes of the history file; larger files are ignored */
+    LONGEST_PASTE = 1 << 22 /* maximum characters of a paste; the rest is dropped */
 };
 
 static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGCONT};
 enum { N_SIGNALS = sizeof signals / sizeof *signals };
 
-/* Where handlers of signals write their numbers; variables of the file, because a handler has nowhere else to find them. */
+/* Pipe to which signal handlers write signal numbers; global because handlers have no argument. */
 static volatile sig_atomic_t wake_to = -1;
 
 struct dop_editor {
     dop_editor_options options;
     bool terminal;
-    /* at a terminal */
+    /* on a terminal: */
     EditLine *el;
     History *history;
-    FILE *out; /* not owned: where prompts and echoes go */
+    FILE *out; /* not owned: receives prompts and echo */
     const char *prompt;
     int wake[2];
     mbstate_t state;
-    bool pastes;      /* the terminal understands control sequences, and marks where a paste begins and ends */
-    bool began;       /* the line has a character */
-    int ended_by;     /* the signal that ends the line; 0: none */
-    dop_buf given_up; /* what the line was then */
+    bool pastes;      /* the terminal supports bracketed paste */
+    bool began;       /* at least one character of the line was read */
+    int ended_by;     /* signal that ended the line; 0: none */
+    dop_buf given_up; /* text of the line when the signal arrived */
     struct sigaction before[N_SIGNALS];
-    /* elsewhere */
+    /* without a terminal: */
     char *line;
     size_t cap;
     int error;
@@ -52,12 +53,12 @@ on_signal(int number)
 {
     const int saved = errno;
     const unsigned char byte = (unsigned char)number;
-    (void)!write(wake_to, &byte, 1); /* a full pipe has enough to say */
+    (void)!write(wake_to, &byte, 1); /* a full pipe wakes the reader anyway */
     errno = saved;
 }
 
 static dop_editor *
-of(EditLine *el)
+get_editor(EditLine *el)
 {
     void *e = NULL;
     el_get(el, EL_CLIENTDATA, &e);
@@ -67,10 +68,10 @@ of(EditLine *el)
 static char *
 prompt_of(EditLine *el)
 {
-    return (char *)(uintptr_t)of(el)->prompt;
+    return (char *)(uintptr_t)get_editor(el)->prompt;
 }
 
-/* Has the terminal mark what is pasted, or no longer. */
+/* Turns bracketed paste of the terminal on or off. */
 static void
 mark_pastes(dop_editor *e, bool begins)
 {
@@ -78,9 +79,9 @@ mark_pastes(dop_editor *e, bool begins)
         fputs(begins ? "\033[?2004h" : "\033[?2004l", e->out);
 }
 
-/* Draws the line anew in a window of another width, in which the terminal has broken it anew: from where it begins. */
+/* Redraws the line from its start after a change of the window's width, which made the terminal rewrap it. */
 static void
-redraw(dop_editor *e)
+redraw_line(dop_editor *e)
 {
     int rows = 0, columns = 80, at = (int)strlen(e->prompt);
     el_resize(e->el);
@@ -101,15 +102,15 @@ redraw(dop_editor *e)
     el_set(e->el, EL_REFRESH);
 }
 
-/* Acts on the signals that have arrived; true: one of them ends the line. */
+/* Handles pending signals. Returns true if one of them ends the line. */
 static bool
 take_signals(dop_editor *e)
 {
     unsigned char number;
     while (read(e->wake[0], &number, 1) == 1) {
         if (number == SIGWINCH) {
-            redraw(e);
-        } else if (number == SIGCONT) { /* a shell has set the terminal as it likes */
+            redraw_line(e);
+        } else if (number == SIGCONT) { /* the shell may have changed terminal modes */
             el_set(e->el, EL_PREP_TERM, 0);
             el_set(e->el, EL_PREP_TERM, 1);
             mark_pastes(e, true);
@@ -121,7 +122,7 @@ take_signals(dop_editor *e)
     return e->ended_by != 0;
 }
 
-/* Takes signals that came behind the last key of a line, which end it too: the next line is none of theirs. */
+/* Handles signals that arrived after the last key of a line. They end this line, not the next one. */
 static void
 take_late_signals(dop_editor *e)
 {
@@ -131,15 +132,15 @@ take_late_signals(dop_editor *e)
             e->ended_by = number;
 }
 
-/* Gives libedit the next character: 1, or 0 at the end of the input, or -1 when a signal ends the line. */
+/* Reads the next character for libedit. Returns 1, or 0 at the end of input, or -1 if a signal ended the line. */
 static int
 next_char(EditLine *el, wchar_t *out)
 {
-    dop_editor *e = of(el);
+    dop_editor *e = get_editor(el);
     for (;;) {
         struct pollfd p[2] = {{.fd = STDIN_FILENO, .events = POLLIN}, {.fd = e->wake[0], .events = POLLIN}};
         char c;
-        if (!e->ended_by && poll(p, 2, -1) < 0 && errno != EINTR) /* ended: within a paste */
+        if (!e->ended_by && poll(p, 2, -1) < 0 && errno != EINTR) /* ended_by is set after a signal within a paste */
             return -1;
         if (take_signals(e)) {
             const LineInfo *typed = el_line(el);
@@ -152,18 +153,18 @@ next_char(EditLine *el, wchar_t *out)
             continue;
         const ssize_t n = read(STDIN_FILENO, &c, 1);
         if (n <= 0 && (n == 0 || (errno != EINTR && errno != EAGAIN)))
-            return 0; /* a terminal that is gone is the end, too */
+            return 0; /* a closed terminal is the end of input, too */
         if (n <= 0)
             continue;
         const bool first = !e->began;
         e->began = true;
-        if (first && c == 0) { /* Ctrl-D from the time before, as the terminal passes it on */
+        if (first && c == 0) { /* Ctrl-D typed before, converted by the terminal */
             *out = 4;
             return 1;
         }
         const size_t used = mbrtowc(out, &c, 1, &e->state);
         if (used == (size_t)-2)
-            continue; /* within a character */
+            continue; /* incomplete character */
         if (used == (size_t)-1) {
             memset(&e->state, 0, sizeof e->state);
             *out = 0xfffd;
@@ -172,9 +173,9 @@ next_char(EditLine *el, wchar_t *out)
     }
 }
 
-/* ESC [ 200 ~: the terminal says that what follows, up to ESC [ 201 ~, is pasted and no keys. */
+/* Inserts pasted text, which the terminal sends between ESC [ 200 ~ and ESC [ 201 ~. */
 static unsigned char
-paste(EditLine *el, int key)
+insert_paste(EditLine *el, int key)
 {
     static const wchar_t end[] = L"\033[201~";
     enum { N_END = sizeof end / sizeof *end - 1 };
@@ -184,7 +185,7 @@ paste(EditLine *el, int key)
     bool lost = false;
     (void)key;
     while (next_char(el, &c) == 1) {
-        /* Of the two characters that end a line of DOS, which libedit has the terminal exchange. */
+        /* Drops the second character of CR LF. libedit makes the terminal swap CR and LF. */
         const bool second = (c == L'\r' && before == L'\n') || (c == L'\n' && before == L'\r');
         before = second ? 0 : c;
         if (second || c == 0)
@@ -195,7 +196,7 @@ paste(EditLine *el, int key)
             text = grown ? grown : text;
             cap = grown ? more : cap;
         }
-        if (n + 1 >= cap) { /* keeps as many characters as the end has, to see it */
+        if (n + 1 >= cap) { /* keeps room for the end mark */
             lost = true;
             if (n < N_END)
                 continue;
@@ -208,10 +209,10 @@ paste(EditLine *el, int key)
             break;
         }
     }
-    while (n > 0 && text[n - 1] == L'\n') /* or the line could not be gone on with */
+    while (n > 0 && text[n - 1] == L'\n') /* a final newline would prevent editing the line */
         n--;
     for (size_t i = 0; i < n; i++)
-        if (text[i] == 0x1b || text[i] == 0x7f) /* keys, if a terminal saw them again */
+        if (text[i] == 0x1b || text[i] == 0x7f) /* the terminal would interpret these */
             text[i] = L' ';
     if (text)
         text[n] = 0;
@@ -227,11 +228,11 @@ line_break(EditLine *el, int key)
     return el_winsertstr(el, L"\n") == 0 ? CC_REFRESH : CC_ERROR;
 }
 
-/* Tab: a command's name, or the name of its file; elsewhere the character. */
+/* Completes a command name or its file name; inserts a Tab elsewhere. */
 static unsigned char
-complete(EditLine *el, int key)
+complete_word(EditLine *el, int key)
 {
-    const dop_editor *e = of(el);
+    const dop_editor *e = get_editor(el);
     const LineInfo *l = el_line(el);
     const size_t n = (size_t)(l->cursor - l->buffer);
     const char *fits = NULL;
@@ -258,9 +259,9 @@ complete(EditLine *el, int key)
     return bad ? CC_ERROR : CC_REFRESH;
 }
 
-/* A history with what the file has; NULL: no memory. */
+/* Creates a history with the file's lines. Returns NULL if memory is exhausted. */
 static History *
-load(const char *path)
+load_history(const char *path)
 {
     HistEvent event;
     struct stat s;
@@ -274,9 +275,9 @@ load(const char *path)
     return h;
 }
 
-/* Makes the folders of a file, private ones as the standard for such folders wants them. */
+/* Creates the parent folders of a file with mode 0700, as XDG requires. */
 static void
-make_folders(const char *path)
+make_history_folders(const char *path)
 {
     char *p = strdup(path);
     for (char *slash = p ? strchr(p + 1, '/') : NULL; slash; slash = strchr(slash + 1, '/')) {
@@ -298,10 +299,11 @@ dop_editor_remember(dop_editor *editor, const char *line)
     if (!e->terminal || !line[0])
         return;
     history(e->history, &event, H_ENTER, line);
-    if (!path || strlen(line) > LONGEST_KEPT || (stat(path, &s) == 0 && S_ISFIFO(s.st_mode))) /* which nobody reads */
+    if (!path || strlen(line) > LONGEST_KEPT ||
+        (stat(path, &s) == 0 && S_ISFIFO(s.st_mode))) /* not a pipe, which has no reader */
         return;
-    make_folders(path);
-    History *all = load(path); /* with what others have added */
+    make_history_folders(path);
+    History *all = load_history(path); /* includes lines of other processes */
     if (!all)
         return;
     history(all, &event, H_ENTER, line);
@@ -316,12 +318,12 @@ static void
 bind_keys(EditLine *el)
 {
     static const struct {
-        const wchar_t *name, *does; /* wide, because libedit keeps copies of others and loses them */
+        const wchar_t *name, *does; /* wide, because libedit leaks its copies of narrow strings */
         unsigned char (*fn)(EditLine *, int);
         const wchar_t *keys[2];
-    } own[] = {{L"doppler-paste", L"insert what is pasted", paste, {L"\\e[200~", NULL}},
+    } own[] = {{L"doppler-paste", L"insert what is pasted", insert_paste, {L"\\e[200~", NULL}},
                {L"doppler-line-break", L"begin another line of the same text", line_break, {L"\\e\\r", L"\\e\\n"}},
-               {L"doppler-complete", L"complete a command", complete, {L"\\t", NULL}}};
+               {L"doppler-complete", L"complete a command", complete_word, {L"\\t", NULL}}};
     static const char *const more[][2] = {
         {"^R", "em-inc-search-prev"},      {"\\e[1;5D", "ed-prev-word"}, {"\\e[1;5C", "em-next-word"},
         {"\\e[3~", "ed-delete-next-char"}, {"\\e[H", "ed-move-to-beg"},  {"\\e[F", "ed-move-to-end"},
@@ -339,10 +341,10 @@ static dop_status
 open_terminal(dop_editor *e, dop_diag *diag)
 {
     char *clears = NULL;
-    setlocale(LC_CTYPE, "C.UTF-8"); /* texts are UTF-8 whatever the locale */
+    setlocale(LC_CTYPE, "C.UTF-8"); /* texts are UTF-8 in every locale */
     if (pipe2(e->wake, O_CLOEXEC | O_NONBLOCK) != 0)
         return DOP_FAIL(diag, DOP_E_IO, "cannot make a pipe: %s", strerror(errno));
-    e->history = load(e->options.history);
+    e->history = load_history(e->options.history);
     e->el = el_init("doppler-exec", stdin, e->out, e->out);
     if (!e->history || !e->el)
         return DOP_NO_MEMORY(diag);
@@ -352,9 +354,9 @@ open_terminal(dop_editor *e, dop_diag *diag)
     el_set(e->el, EL_HIST, history, e->history);
     el_set(e->el, EL_GETCFN, next_char);
     bind_keys(e->el);
-    (void)el_source(e->el, NULL); /* ~/.editrc, where users of libedit say how they edit */
+    (void)el_source(e->el, NULL); /* ~/.editrc: the user's libedit settings */
     el_get(e->el, EL_GETTC, "ce", &clears);
-    e->pastes = clears && clears[0]; /* one that cannot clear a line knows no other sequences either */
+    e->pastes = clears && clears[0]; /* a terminal that cannot clear a line is too simple for this */
     wake_to = e->wake[1];
     return DOP_OK;
 }
@@ -419,13 +421,13 @@ read_plain(dop_editor *e, dop_buf *out)
         return DOP_LINE_END;
     }
     n -= n > 0 && e->line[n - 1] == '\n';
-    n -= n > 0 && e->line[n - 1] == '\r'; /* of a file of DOS */
+    n -= n > 0 && e->line[n - 1] == '\r'; /* CR of a DOS line end */
     dop_buf_append(out, e->line, (size_t)n);
     return DOP_LINE_TEXT;
 }
 
 static void
-listen(dop_editor *e, bool begins)
+switch_signal_handlers(dop_editor *e, bool begins)
 {
     struct sigaction a = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigemptyset(&a.sa_mask);
@@ -448,12 +450,12 @@ dop_editor_read(dop_editor *editor, const char *prompt, dop_buf *out_text)
     e->began = false;
     e->given_up.size = 0;
     memset(&e->state, 0, sizeof e->state);
-    /* libedit does so when it wants a key, which is after the prompt: keys may have come by then. */
+    /* libedit does so only when it reads a key, after the prompt; earlier keys would be lost. */
     el_set(e->el, EL_PREP_TERM, 1);
-    listen(e, true);
-    el_resize(e->el); /* nobody listened to the window during the answer */
+    switch_signal_handlers(e, true);
+    el_resize(e->el); /* the size may have changed during the answer */
     const char *line = el_gets(e->el, &n);
-    listen(e, false);
+    switch_signal_handlers(e, false);
     take_late_signals(e);
     if (e->ended_by == SIGINT)
         fputs("^C", e->out);
@@ -461,7 +463,7 @@ dop_editor_read(dop_editor *editor, const char *prompt, dop_buf *out_text)
         fputc('\n', e->out);
     fflush(e->out);
     if (e->ended_by && e->ended_by != SIGINT)
-        raise(e->ended_by); /* now that the terminal is as it was */
+        raise(e->ended_by); /* after the terminal modes are restored */
     if (e->ended_by && !line)
         dop_buf_append(out_text, e->given_up.data, e->given_up.size);
     else if (!line || n <= 0)

@@ -1,4 +1,4 @@
-/* --embed, --rerank and --score: texts as vectors and scores. */
+/* --embed, --rerank and --score: embeddings and scores of texts. */
 #include "base/json/json.h"
 #include "tools/doppler-exec/client/cli_logits.h"
 #include "tools/doppler-exec/common/cli.h"
@@ -9,20 +9,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The texts of a run as tokens, in one list, and their vectors. */
+/* Texts of a run: their tokens and their vectors. */
 typedef struct work {
     dop_cli *cli;
     dop_model *model;
     dop_text *text; /* NULL: the plan has no tokenizer */
     dop_facts facts;
-    dop_program_facts program; /* width 0: the plan makes vectors by sequences */
-    dop_ids ids;               /* tokens of all texts */
-    dop_token_text *texts;     /* owned; their ids point into `ids` when all are there */
+    dop_program_facts program; /* width 0: sequences compute embeddings instead */
+    dop_ids ids;               /* tokens of all texts, concatenated */
+    dop_token_text *texts;     /* owned; their ids point into `ids` when all texts are read */
     size_t n, cap;
     float *vectors; /* owned, [n, width] */
     uint32_t width;
     dop_pooling pooling;
-    const char *prompt; /* goes in front of every text; owned by `text` */
+    const char *prompt; /* prefix of every text; owned by `text` */
     double ms;
 } work;
 
@@ -60,7 +60,7 @@ open_work(work *w, dop_diag *diag)
     if ((st = dop_model_open(path, &o, diag, &w->model)) != DOP_OK)
         return st;
     dop_model_facts(w->model, &w->facts);
-    if (dop_model_program(w->model, 0, &w->program) && w->program.merge) /* it makes no vectors */
+    if (dop_model_program(w->model, 0, &w->program) && w->program.merge) /* the program does not compute embeddings */
         w->program = (dop_program_facts){0};
     w->width = dop_model_embedding_size(w->model);
     if (w->width == 0)
@@ -78,7 +78,7 @@ close_work(work *w)
     dop_model_close(w->model);
 }
 
-/* Makes the tokens that were pushed since `from` a text. */
+/* Appends a text made of the tokens pushed since index `from`. */
 static dop_status
 end_text(work *w, size_t from, size_t second, dop_diag *diag)
 {
@@ -97,7 +97,7 @@ end_text(work *w, size_t from, size_t second, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Adds a text or, with a query, the pair of query and text. */
+/* Adds a text, or with a query the pair of query and text. */
 static dop_status
 add_text(work *w, const char *query, const char *bytes, size_t len, dop_diag *diag)
 {
@@ -177,7 +177,7 @@ read_lines(work *w, const char *query, dop_diag *diag)
 }
 
 static dop_status
-compute(work *w, dop_diag *diag)
+compute_vectors(work *w, dop_diag *diag)
 {
     size_t at = 0;
     for (size_t i = 0; i < w->n; at += w->texts[i++].n)
@@ -207,9 +207,9 @@ append_vector(const float *v, uint32_t n, dop_buf *out)
     dop_buf_puts(out, "]");
 }
 
-/* The one of a single prompt, with what made it. */
+/* Prints the result of a single prompt, with the settings used. */
 static dop_status
-print_one(const work *w, const char *key, dop_diag *diag)
+print_single_result(const work *w, const char *key, dop_diag *diag)
 {
     dop_buf out = {0};
     dop_buf_printf(&out, "{\"%s\":", key);
@@ -247,9 +247,9 @@ error:
     return st;
 }
 
-/* Writes every row of the program's output to the file of --logits. */
+/* Writes all output rows of the program to the file of --logits. */
 static dop_status
-write_rows(work *w, dop_diag *diag)
+write_program_rows(work *w, dop_diag *diag)
 {
     dop_logits_file file;
     if (!w->cli->logits)
@@ -271,24 +271,24 @@ write_rows(work *w, dop_diag *diag)
     return st == DOP_OK ? closed : st;
 }
 
-/* Chooses the prompt that --embed puts in front of texts; ids are taken as they are. */
+/* Chooses the prompt that --embed adds before texts. Ids get no prompt. */
 static dop_status
-choose_prompt(work *w, dop_diag *diag)
+choose_embed_prompt(work *w, dop_diag *diag)
 {
     if (w->text && w->cli->embed)
         return dop_text_prompt(w->text, w->cli->prompt_name, diag, &w->prompt);
     return w->cli->prompt_name ? DOP_FAIL(diag, DOP_E_INPUT, "--prompt-name needs a plan with a tokenizer") : DOP_OK;
 }
 
-/* Reads one prompt, from any of the options that give one. */
+/* Reads one prompt from any of the prompt options. */
 static dop_status
-read_prompt(work *w, dop_diag *diag)
+read_embed_prompt(work *w, dop_diag *diag)
 {
     dop_buf text = {0};
     const char *needed = w->cli->prompt ? "-p" : w->cli->file ? "-f" : NULL;
     dop_status st = DOP_OK;
     DOP_TRY(dop_cli_text(w->cli, w->model, needed, diag, &w->text));
-    DOP_TRY(choose_prompt(w, diag));
+    DOP_TRY(choose_embed_prompt(w, diag));
     DOP_TRY(dop_cli_prompt(w->cli, NULL, diag, &w->ids, &text));
     DOP_TRY(w->text && needed ? add_text(w, NULL, text.data, text.size, diag) : end_text(w, 0, 0, diag));
 error:
@@ -306,14 +306,14 @@ dop_mode_embed(dop_cli *cli, dop_diag *diag)
     if (lines)
         DOP_TRY(dop_cli_text(cli, w.model, NULL, diag, &w.text));
     if (lines)
-        DOP_TRY(choose_prompt(&w, diag));
-    DOP_TRY(lines ? read_lines(&w, NULL, diag) : read_prompt(&w, diag));
+        DOP_TRY(choose_embed_prompt(&w, diag));
+    DOP_TRY(lines ? read_lines(&w, NULL, diag) : read_embed_prompt(&w, diag));
     if (w.program.classes)
         DOP_TRY(DOP_FAIL_IN(diag, DOP_E_INPUT, cli->plans.items[0],
                             "the model gives scores of texts and no vectors: use --score or --rerank"));
-    DOP_TRY(all ? write_rows(&w, diag) : compute(&w, diag));
+    DOP_TRY(all ? write_program_rows(&w, diag) : compute_vectors(&w, diag));
     if (!all)
-        DOP_TRY(lines ? print_lines(&w, diag) : print_one(&w, "embedding", diag));
+        DOP_TRY(lines ? print_lines(&w, diag) : print_single_result(&w, "embedding", diag));
     print_times(&w);
 error:
     close_work(&w);
@@ -332,18 +332,18 @@ dop_mode_classify(dop_cli *cli, dop_diag *diag)
                             "the model gives no scores of texts: use --embed, or --rerank to compare vectors"));
     if (lines)
         DOP_TRY(dop_cli_text(cli, w.model, NULL, diag, &w.text));
-    DOP_TRY(lines ? read_lines(&w, NULL, diag) : read_prompt(&w, diag));
-    DOP_TRY(compute(&w, diag));
-    DOP_TRY(lines ? print_lines(&w, diag) : print_one(&w, "scores", diag));
+    DOP_TRY(lines ? read_lines(&w, NULL, diag) : read_embed_prompt(&w, diag));
+    DOP_TRY(compute_vectors(&w, diag));
+    DOP_TRY(lines ? print_lines(&w, diag) : print_single_result(&w, "scores", diag));
     print_times(&w);
 error:
     close_work(&w);
     return st;
 }
 
-/* Cosine similarity of text i and the query, which is the first text. */
+/* Returns the cosine similarity of text i and the query (text 0). */
 static float
-likeness(const work *w, size_t i)
+get_query_similarity(const work *w, size_t i)
 {
     double sum = 0, a = 0, b = 0;
     const float *x = w->vectors, *y = w->vectors + i * w->width;
@@ -376,10 +376,10 @@ dop_mode_rerank(dop_cli *cli, dop_diag *diag)
     if (st == DOP_OK)
         st = read_lines(&w, pairs ? cli->rerank : NULL, diag);
     if (st == DOP_OK)
-        st = compute(&w, diag);
+        st = compute_vectors(&w, diag);
     for (size_t i = pairs ? 0 : 1; i < w.n && st == DOP_OK; i++)
         dop_buf_printf(&out, "{\"index\":%zu,\"score\":%.9g}\n", pairs ? i : i - 1,
-                       (double)(pairs ? dop_relevance(w.vectors + i * w.width, w.width) : likeness(&w, i)));
+                       (double)(pairs ? dop_relevance(w.vectors + i * w.width, w.width) : get_query_similarity(&w, i)));
     if (st == DOP_OK)
         st = dop_cli_print_buf(&out, diag);
     if (st == DOP_OK)

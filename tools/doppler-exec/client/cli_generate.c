@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Estimates the number of tokens of the prompt, for dop_open_options.first_tokens; 0: unknown. */
+/* Estimates the prompt length in tokens for dop_open_options.first_tokens; 0: unknown. */
 static uint32_t
 guess_prompt(const dop_cli *cli)
 {
@@ -16,7 +16,7 @@ guess_prompt(const dop_cli *cli)
     if (cli->interactive || cli->logits || cli->images.count ||
         (file && (stat(file, &sb) != 0 || !S_ISREG(sb.st_mode))))
         return 0;
-    if (!cli->tokens && !cli->prompt && !file) /* the model's own beginning of a text */
+    if (!cli->tokens && !cli->prompt && !file) /* only BOS */
         return 1;
     const size_t bytes = cli->prompt ? strlen(cli->prompt) : file ? (size_t)sb.st_size : 0;
     size_t n = cli->prompt || file ? bytes / TEXT_PER_TOKEN + 1 : 0;
@@ -26,7 +26,7 @@ guess_prompt(const dop_cli *cli)
     return n < MOST ? (uint32_t)n : MOST;
 }
 
-/* Starts speculation where --draft or --draft-ngram asks for it, or the plan has a layer that drafts. */
+/* Starts speculative decoding if --draft or --draft-ngram asks for it, or the plan has a draft layer. */
 static dop_status
 start_drafts(const dop_cli *cli, dop_cli_generation *g, dop_diag *diag)
 {
@@ -80,7 +80,7 @@ void
 dop_cli_generation_finish(dop_cli_generation *gen)
 {
     dop_generation_destroy(gen->writer);
-    dop_text_destroy(gen->text); /* before the model, whose bytes it uses */
+    dop_text_destroy(gen->text); /* before the model, whose memory it references */
     dop_model_close(gen->model);
     dop_model_close(gen->draft_model);
     dop_texts_finish(&gen->stops);
@@ -90,9 +90,9 @@ dop_cli_generation_finish(dop_cli_generation *gen)
     memset(gen, 0, sizeof *gen);
 }
 
-/* Forgets the last text. */
+/* Discards the last text. */
 static dop_status
-forget(dop_cli_generation *g, uint32_t n, dop_diag *diag)
+discard_last_text(dop_cli_generation *g, uint32_t n, dop_diag *diag)
 {
     dop_generation_destroy(g->writer);
     g->writer = NULL;
@@ -115,14 +115,14 @@ dop_cli_generation_begin(dop_cli_generation *gen, size_t n_prompt, uint32_t n_to
                                         .max_tokens = n_tokens,
                                         .n_top = gen->n_top,
                                         .ignore_end = gen->ignore_end};
-    DOP_RETURN_IF_ERROR(forget(gen, n_tokens, diag));
+    DOP_RETURN_IF_ERROR(discard_last_text(gen, n_tokens, diag));
     DOP_RETURN_IF_ERROR(dop_generation_create(gen->sequence, &how, diag, &gen->writer));
     return dop_generation_begin(gen->writer, n_prompt, diag);
 }
 
-/* Keeps a token with its time and log-probabilities, and prints its text. */
+/* Records a token with its time and log-probabilities, and prints its text. */
 static dop_status
-take(dop_cli_generation *g, const dop_generation_token *token, dop_diag *diag)
+take_generated_token(dop_cli_generation *g, const dop_generation_token *token, dop_diag *diag)
 {
     const size_t i = g->ids.count, each = (size_t)g->n_top + 1;
     g->times[i] = dop_now_ms();
@@ -147,7 +147,7 @@ dop_cli_generate(dop_cli_generation *gen, uint32_t n_tokens, dop_diag *diag)
     dop_generation_token token = {.end = n_tokens > 0 ? DOP_END_NOT_YET : DOP_END_LENGTH};
     while (token.end == DOP_END_NOT_YET && !(g->interrupted && *g->interrupted)) {
         DOP_RETURN_IF_ERROR(dop_generation_next(g->writer, diag, &token));
-        DOP_RETURN_IF_ERROR(take(g, &token, diag));
+        DOP_RETURN_IF_ERROR(take_generated_token(g, &token, diag));
     }
     if (token.end == DOP_END_NOT_YET) {
         DOP_RETURN_IF_ERROR(dop_generation_stop(g->writer, diag, &token));

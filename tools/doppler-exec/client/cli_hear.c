@@ -1,4 +1,4 @@
-/* What a model of speech hears: files of audio, or of log-mel values. */
+/* Audio input of speech models: audio files, or files of log-mel values. */
 #include "tools/doppler-exec/client/cli_audio.h"
 #include "tools/doppler-exec/common/cli_common.h"
 
@@ -21,9 +21,9 @@ dop_cli_read_audio(const char *path, dop_diag *diag, dop_audio **out)
     return st;
 }
 
-/* The log-mel values of the first chunk: of --mel, or of --audio. */
+/* Gets the log-mel values of the first chunk, from --mel or --audio. */
 static dop_status
-first_chunk(const dop_cli *cli, const dop_audio_facts *facts, dop_diag *diag, float *out)
+get_first_chunk(const dop_cli *cli, const dop_audio_facts *facts, dop_diag *diag, float *out)
 {
     const size_t size = (size_t)facts->bins * facts->frames * sizeof *out;
     dop_buf file = {0};
@@ -47,7 +47,7 @@ first_chunk(const dop_cli *cli, const dop_audio_facts *facts, dop_diag *diag, fl
 }
 
 static dop_status
-write_rows(const char *path, const float *rows, size_t n, dop_diag *diag)
+write_feature_rows(const char *path, const float *rows, size_t n, dop_diag *diag)
 {
     dop_out_file file;
     dop_status st = dop_out_file_open(path, diag, &file);
@@ -73,10 +73,10 @@ dop_cli_hear(const dop_cli *cli, dop_model *model, dop_sequence *sequence, dop_d
     dop_status st = DOP_OK;
     if (!(mel && rows))
         DOP_TRY(DOP_NO_MEMORY(diag));
-    DOP_TRY(first_chunk(cli, &facts, diag, mel));
+    DOP_TRY(get_first_chunk(cli, &facts, diag, mel));
     DOP_TRY(dop_sequence_hear(sequence, mel, n, diag, rows));
     if (cli->features)
-        DOP_TRY(write_rows(cli->features, rows, n_rows, diag));
+        DOP_TRY(write_feature_rows(cli->features, rows, n_rows, diag));
 error:
     free(mel);
     free(rows);

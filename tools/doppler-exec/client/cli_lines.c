@@ -1,5 +1,4 @@
-/* Lines of standard input in a build without libedit (DOPPLER_EDIT=OFF): at a terminal they are edited as that does it, and earlier ones
- * are what it remembers. */
+/* Line input in a build without libedit (DOPPLER_EDIT=OFF): a terminal's own line editing, no history. */
 #include "tools/doppler-exec/client/cli_editor.h"
 
 #include <errno.h>
@@ -8,7 +7,7 @@
 
 struct dop_editor {
     bool terminal, quiet;
-    FILE *out; /* not owned: where prompts go */
+    FILE *out; /* not owned: receives prompts */
     char *line;
     size_t cap;
     int error;
@@ -54,7 +53,7 @@ dop_editor_read(dop_editor *editor, const char *prompt, dop_buf *out_text)
         return DOP_LINE_END;
     }
     n -= n > 0 && editor->line[n - 1] == '\n';
-    n -= n > 0 && editor->line[n - 1] == '\r'; /* of a file of DOS */
+    n -= n > 0 && editor->line[n - 1] == '\r'; /* CR of a DOS line end */
     dop_buf_append(out_text, editor->line, (size_t)n);
     return DOP_LINE_TEXT;
 }

@@ -1,4 +1,4 @@
-/* Functions of cli_logits.c. */
+/* --logits: file of raw logits. */
 #ifndef DOPPLER_TOOLS_DOPPLER_EXEC_CLIENT_CLI_LOGITS_H
 #define DOPPLER_TOOLS_DOPPLER_EXEC_CLIENT_CLI_LOGITS_H
 

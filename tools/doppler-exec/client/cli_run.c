@@ -1,4 +1,4 @@
-/* Generation: prompt in, text or ids out, timings at the end. */
+/* Text generation: reads a prompt, writes text or ids, prints timings at the end. */
 #include "tools/doppler-exec/client/cli_audio.h"
 #include "tools/doppler-exec/client/cli_constraint.h"
 #include "tools/doppler-exec/client/cli_generate.h"
@@ -17,15 +17,15 @@ typedef struct run {
     dop_ids prompt;
     dop_buf prompt_text; /* as given; empty for ids */
     dop_cli_images images;
-    bool as_ids;     /* ids instead of text */
-    size_t n_before; /* tokens of the sequence that --session restored */
-    uint32_t n;      /* tokens to generate */
+    bool as_ids;     /* print ids instead of text */
+    size_t n_before; /* tokens restored by --session */
+    uint32_t n;      /* maximum tokens to generate */
     dop_cli_constraint shape;
-    double feed_ms;   /* when feeding began, dop_now_ms */
+    double feed_ms;   /* time (dop_now_ms) when feeding began */
     double waited_ms; /* dop_counters.waited_ms when feeding began */
 } run;
 
-/* Sets how many tokens to generate, from -n and what is left of the context. */
+/* Sets the number of tokens to generate from -n and the free context. */
 static dop_status
 choose_length(run *r, dop_diag *diag)
 {
@@ -52,9 +52,9 @@ choose_length(run *r, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Restores the sequence from --session FILE, where the file exists. */
+/* Restores the sequence from --session FILE if the file exists. */
 static dop_status
-restore(run *r, dop_diag *diag)
+restore_session(run *r, dop_diag *diag)
 {
     if (!r->cli->session || access(r->cli->session, F_OK) != 0)
         return DOP_OK;
@@ -64,7 +64,7 @@ restore(run *r, dop_diag *diag)
 }
 
 static dop_status
-prepare(run *r, dop_diag *diag)
+prepare_run(run *r, dop_diag *diag)
 {
     dop_cli *cli = r->cli;
     dop_status st;
@@ -78,7 +78,8 @@ prepare(run *r, dop_diag *diag)
     if ((st = dop_cli_generation_open(cli, needed, diag, &r->gen)) != DOP_OK)
         return st;
     const dop_text *text = r->gen.text;
-    if ((st = restore(r, diag)) != DOP_OK || (st = dop_cli_hear(cli, r->gen.model, r->gen.sequence, diag)) != DOP_OK ||
+    if ((st = restore_session(r, diag)) != DOP_OK ||
+        (st = dop_cli_hear(cli, r->gen.model, r->gen.sequence, diag)) != DOP_OK ||
         (st = dop_cli_images_add(&r->images, cli, r->gen.model, diag)) != DOP_OK ||
         (st = dop_cli_prompt(cli, cli->chat || r->images.n ? NULL : text, diag, &r->prompt, &r->prompt_text)) != DOP_OK)
         return st;
@@ -90,7 +91,7 @@ prepare(run *r, dop_diag *diag)
     if (st != DOP_OK)
         return st;
     if (r->n_before > 0 && text && !cli->chat && !cli->tokens && !cli->tokens_file) {
-        r->prompt.count = 0; /* the prompt continues a text, so nothing is added in front of it */
+        r->prompt.count = 0; /* the prompt continues a text: no BOS */
         st = dop_cli_encode(text, r->prompt_text.data, r->prompt_text.size,
                             dop_cli_special(cli) & DOP_TEXT_PARSE_SPECIAL, diag, &r->prompt);
         if (st != DOP_OK)
@@ -98,7 +99,7 @@ prepare(run *r, dop_diag *diag)
     }
     if (cli->chat && (st = dop_chat_prompt(cli, &r->gen, &r->prompt_text, &r->images, diag, &r->prompt)) != DOP_OK)
         return st;
-    /* Without any prompt: start from the model's own beginning of a text. */
+    /* Without any prompt: start from BOS. */
     if (!text && r->n_before == 0 && !cli->tokens && !cli->tokens_file && r->gen.facts.bos_id >= 0)
         dop_ids_push(&r->prompt, (uint32_t)r->gen.facts.bos_id);
     if (r->prompt.failed)
@@ -136,7 +137,7 @@ feed_prompt(run *r, dop_diag *diag)
     r->waited_ms = dop_model_counters(r->gen.model).waited_ms;
     r->feed_ms = dop_now_ms();
     if (!r->cli->logits) {
-        if (r->n == 0) /* the prompt is of no use but for the session that is saved */
+        if (r->n == 0) /* the prompt matters only for the session to save */
             return r->cli->session ? dop_sequence_feed(r->gen.sequence, r->prompt.data, r->prompt.count, diag) : DOP_OK;
         return dop_generation_read(r->gen.writer, r->prompt.data, r->prompt.count, diag);
     }
@@ -149,10 +150,10 @@ feed_prompt(run *r, dop_diag *diag)
     return st != DOP_OK ? st : closed;
 }
 
-/* At a terminal the prompt appears when it was read: meanwhile a line says that it is, because on some devices kernels are
- * compiled in their first step. */
+/* Feeds the prompt. On a terminal, shows a progress line meanwhile, as some devices compile kernels in their first
+ * step. */
 static dop_status
-read_prompt(run *r, dop_diag *diag)
+read_run_prompt(run *r, dop_diag *diag)
 {
     const bool shows = dop_cli_shows_progress(r->cli);
     if (shows)
@@ -175,9 +176,10 @@ print_ids(const run *r, dop_diag *diag)
     return st;
 }
 
-/* Tokens per second without the time spent waiting for kernels, which print_summary reports separately. */
+/* Returns prompt tokens per second, without the time spent waiting for kernels, which print_run_summary reports
+ * separately. */
 static double
-prefill_rate(const run *r)
+get_prefill_rate(const run *r)
 {
     if (r->gen.ids.count == 0)
         return 0;
@@ -194,22 +196,22 @@ decode_rate(const run *r)
 }
 
 static int
-compare_doubles(const void *a, const void *b)
+compare_step_times(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return x < y ? -1 : x > y;
 }
 
-/* Milliseconds between tokens, at the given share of the sorted list (nearest rank). */
+/* Computes percentiles (nearest rank) of the time between tokens in ms. */
 static void
-percentiles(const run *r, const double *shares, size_t n_shares, double *out)
+compute_percentiles(const run *r, const double *shares, size_t n_shares, double *out)
 {
     size_t n = r->gen.ids.count > 1 ? r->gen.ids.count - 1 : 0;
     double *steps = n ? calloc(n, sizeof *steps) : NULL;
     for (size_t i = 0; i < n && steps; i++)
         steps[i] = r->gen.times[i + 1] - r->gen.times[i];
     if (steps)
-        qsort(steps, n, sizeof *steps, compare_doubles);
+        qsort(steps, n, sizeof *steps, compare_step_times);
     for (size_t i = 0; i < n_shares; i++) {
         size_t rank = (size_t)(shares[i] * (double)n + 0.999999);
         out[i] = steps ? steps[rank ? rank - 1 : 0] : 0;
@@ -217,9 +219,9 @@ percentiles(const run *r, const double *shares, size_t n_shares, double *out)
     free(steps);
 }
 
-/* Values that were not measured are null, not 0. */
+/* Returns the value as JSON, or null if it was not measured. */
 static json_t *
-measured(bool known, double value)
+make_measured_json(bool known, double value)
 {
     return known ? json_real(value) : json_null();
 }
@@ -229,17 +231,18 @@ timings_json(const run *r)
 {
     static const double shares[3] = {0.50, 0.95, 0.99};
     double p[3];
-    percentiles(r, shares, 3, p);
+    compute_percentiles(r, shares, 3, p);
     const bool any = r->gen.ids.count > 0, several = r->gen.ids.count > 1;
     const double first = any ? r->gen.times[0] : 0;
     const dop_counters c = dop_model_counters(r->gen.model);
-    return json_pack("{s:f, s:o, s:o, s:o, s:o, s:{s:o, s:o, s:o}, s:o, s:I}", "modelLoadMs", r->gen.facts.load_ms,
-                     "firstTokenMs", measured(any, first - r->feed_ms), "startToFirstTokenMs",
-                     measured(any, first - r->cli->start_ms), "prefillTokensPerSec", measured(any, prefill_rate(r)),
-                     "decodeTokensPerSec", measured(several, decode_rate(r)), "decodeMsPerToken", "p50",
-                     measured(several, p[0]), "p95", measured(several, p[1]), "p99", measured(several, p[2]),
-                     "kernelsWaitMs", measured(any, r->gen.waited_ms[1] - r->waited_ms), "tokensReused",
-                     (json_int_t)c.tokens_reused);
+    return json_pack(
+        "{s:f, s:o, s:o, s:o, s:o, s:{s:o, s:o, s:o}, s:o, s:I}", "modelLoadMs", r->gen.facts.load_ms, "firstTokenMs",
+        make_measured_json(any, first - r->feed_ms), "startToFirstTokenMs",
+        make_measured_json(any, first - r->cli->start_ms), "prefillTokensPerSec",
+        make_measured_json(any, get_prefill_rate(r)), "decodeTokensPerSec", make_measured_json(several, decode_rate(r)),
+        "decodeMsPerToken", "p50", make_measured_json(several, p[0]), "p95", make_measured_json(several, p[1]), "p99",
+        make_measured_json(several, p[2]), "kernelsWaitMs", make_measured_json(any, r->gen.waited_ms[1] - r->waited_ms),
+        "tokensReused", (json_int_t)c.tokens_reused);
 }
 
 static json_t *
@@ -256,7 +259,7 @@ logprob_json(const dop_logprob *p)
     return json_pack("{s:I, s:f}", "id", (json_int_t)p->id, "logprob", (double)p->logprob);
 }
 
-/* An array with an object for each pick, {"id", "logprob", "top": [{"id", "logprob"}, ...]}, the likeliest first. */
+/* Returns an array with an object per token: {"id", "logprob", "top": [{"id", "logprob"}, ...]}, most likely first. */
 static json_t *
 logprobs_json(const run *r)
 {
@@ -314,14 +317,14 @@ print_json(const run *r, dop_diag *diag)
 }
 
 static void
-print_summary(const run *r)
+print_run_summary(const run *r)
 {
     if (r->cli->quiet)
         return;
     fprintf(stderr, "load %.0f ms", r->gen.facts.load_ms);
     if (r->gen.ids.count > 0)
-        fprintf(stderr, "; prefill %zu tokens, %.1f tok/s; first token after %.0f ms", r->prompt.count, prefill_rate(r),
-                r->gen.times[0] - r->cli->start_ms);
+        fprintf(stderr, "; prefill %zu tokens, %.1f tok/s; first token after %.0f ms", r->prompt.count,
+                get_prefill_rate(r), r->gen.times[0] - r->cli->start_ms);
     if (r->gen.ids.count > 1)
         fprintf(stderr, "; decode %zu tokens, %.1f tok/s", r->gen.ids.count - 1, decode_rate(r));
     const double waited = r->gen.ids.count ? r->gen.waited_ms[1] - r->waited_ms : 0;
@@ -339,13 +342,13 @@ dop_mode_run(dop_cli *cli, dop_diag *diag)
 {
     run r = {.cli = cli};
     dop_status st;
-    if ((st = prepare(&r, diag)) != DOP_OK)
+    if ((st = prepare_run(&r, diag)) != DOP_OK)
         goto error;
     dop_cli_hint(cli, r.gen.model);
     if (cli->features && !cli->audio && !cli->mel &&
         (st = dop_cli_features_write(&r.images, cli->features, diag)) != DOP_OK)
         goto error;
-    if ((st = read_prompt(&r, diag)) != DOP_OK || (st = show_prompt(&r, diag)) != DOP_OK ||
+    if ((st = read_run_prompt(&r, diag)) != DOP_OK || (st = show_prompt(&r, diag)) != DOP_OK ||
         (st = dop_cli_generate(&r.gen, r.n, diag)) != DOP_OK)
         goto error;
     if (cli->session && (st = dop_sequence_save(r.gen.sequence, cli->session, NULL, 0, diag)) != DOP_OK)
@@ -360,7 +363,7 @@ dop_mode_run(dop_cli *cli, dop_diag *diag)
         fprintf(stderr, "doppler-exec: note: after %u tokens the text is not complete in the shape that is asked for\n",
                 r.n);
     if (st == DOP_OK)
-        print_summary(&r);
+        print_run_summary(&r);
 error:
     dop_cli_images_finish(&r.images);
     dop_cli_generation_finish(&r.gen);

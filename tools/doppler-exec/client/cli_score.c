@@ -1,5 +1,5 @@
-/* Perplexity: the text in windows, each from an empty sequence with BOS in front; every token of the text is predicted
- * once, from what its window holds before it. */
+/* Perplexity. The text is split into windows, each read into an empty sequence after BOS. Every token is predicted
+ * once, from the tokens before it in its window. */
 #include "tools/doppler-exec/common/cli.h"
 #include "tools/doppler-exec/common/cli_common.h"
 
@@ -8,16 +8,16 @@
 #include <string.h>
 
 typedef struct scorer {
-    const uint32_t *targets; /* targets of the window: target i is predicted by row i */
+    const uint32_t *targets; /* targets of the window; row i predicts target i */
     size_t n_targets;
     uint32_t vocab;
-    double nll; /* sum over all windows, natural logarithm */
-    size_t n;   /* tokens predicted */
-    size_t all; /* tokens of the text */
-    bool shows; /* prints its progress */
+    double nll; /* sum of negative log-likelihoods over all windows (natural log) */
+    size_t n;   /* number of predicted tokens */
+    size_t all; /* number of tokens in the text */
+    bool shows; /* true: print the progress */
 } scorer;
 
-/* -log softmax(row)[id], in double. */
+/* Returns -log softmax(row)[id], computed in double. */
 static double
 row_nll(const float *row, uint32_t vocab, uint32_t id)
 {
@@ -62,7 +62,7 @@ score_text(dop_sequence *sequence, const dop_ids *text, uint32_t window, int32_t
         if (bos >= 0)
             inputs[n_inputs++] = (uint32_t)bos;
         else {
-            s->targets++; /* without BOS nothing predicts the window's first token */
+            s->targets++; /* without BOS, the window's first token has no prediction */
             s->n_targets--;
         }
         for (size_t i = 0; i + 1 < n; i++)

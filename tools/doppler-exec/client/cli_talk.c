@@ -1,6 +1,6 @@
-/* With a chat format every line is a message of the user.  The whole conversation is rendered and tokenized for each, since
- * a template may write earlier messages in another form once there are later ones, and what is fed is only what differs
- * from the sequence: its end, as a rule.  A model without a format just continues the text. */
+/* Conversation over one sequence. With a chat format, every line is a user message. The whole conversation is
+ * rendered and tokenized each time, because templates may change earlier messages. Only the tokens after the common
+ * prefix with the sequence are fed. Without a format, the model continues the text. */
 #include "tools/doppler-exec/client/cli_talk.h"
 
 #include "base/json/json.h"
@@ -67,7 +67,7 @@ push_turn(dop_talk *t, uint32_t at, dop_diag *diag)
     return DOP_OK;
 }
 
-/* The ids of the whole conversation behind what the sequence already has of them, to which it is rewound. */
+/* Encodes the whole conversation, rewinds the sequence to the common prefix, and returns the ids after it. */
 static dop_status
 encode_chat(dop_talk *t, dop_diag *diag, dop_ids *out_ids)
 {
@@ -86,9 +86,9 @@ error:
     return st;
 }
 
-/* The ids that one line adds to the sequence. */
+/* Encodes one line as ids to append to the sequence. */
 static dop_status
-encode(dop_talk *t, const char *line, size_t len, dop_diag *diag, dop_ids *out_ids)
+encode_line(dop_talk *t, const char *line, size_t len, dop_diag *diag, dop_ids *out_ids)
 {
     const bool start = n_tokens(t) == 0;
     const unsigned special = t->cli->no_special ? 0 : (unsigned)DOP_TEXT_PARSE_SPECIAL;
@@ -100,9 +100,9 @@ encode(dop_talk *t, const char *line, size_t len, dop_diag *diag, dop_ids *out_i
     return dop_cli_encode(t->gen.text, "\n", 1, 0, diag, out_ids);
 }
 
-/* Number of tokens that the line takes when everything before it is forgotten. */
+/* Counts the tokens of the line if all earlier turns were dropped. */
 static dop_status
-alone(dop_talk *t, const dop_ids *line_ids, dop_diag *diag, size_t *out_n)
+count_line_alone(dop_talk *t, const dop_ids *line_ids, dop_diag *diag, size_t *out_n)
 {
     *out_n = line_ids->count + dop_text_adds_bos(t->gen.text);
     if (!t->chat)
@@ -117,16 +117,16 @@ alone(dop_talk *t, const dop_ids *line_ids, dop_diag *diag, size_t *out_n)
     return st;
 }
 
-/* Changes the seed, so that positions that come again draw other tokens than before. */
+/* Changes the seed, so that a retry picks different tokens. */
 static void
-draw_anew(dop_talk *t)
+change_seed(dop_talk *t)
 {
-    t->gen.sampling.seed +=
-        0x9e3779b97f4a7c15u; /* the golden ratio: no small seed of the user's follows from another */
+    t->gen.sampling.seed += 0x9e3779b97f4a7c15u; /* golden ratio: avoids other small user seeds */
     dop_sequence_set_sampling(t->gen.sequence, &t->gen.sampling);
 }
 
-/* Drops the oldest turn.  Without a chat format the text after it moves up; a conversation is rendered and fed again. */
+/* Drops the oldest turn. Without a chat format, the later text moves up; with one, the conversation is rendered and
+ * fed again. */
 static dop_status
 drop_oldest(dop_talk *t, dop_diag *diag)
 {
@@ -143,7 +143,7 @@ drop_oldest(dop_talk *t, dop_diag *diag)
         bool bos = begin == 0 && dop_text_adds_bos(t->gen.text);
         st = dop_sequence_cut(t->gen.sequence, begin + bos, end - begin - bos, diag);
     }
-    draw_anew(t);
+    change_seed(t);
     t->n_turns--;
     memmove(t->turns, t->turns + 1, t->n_turns * sizeof *t->turns);
     for (size_t i = 0; i < t->n_turns; i++)
@@ -151,7 +151,7 @@ drop_oldest(dop_talk *t, dop_diag *diag)
     return st;
 }
 
-/* Makes room by what the user wants of a full context, and encodes the line again; used: tokens with it. */
+/* Frees context as the user chooses, and encodes the line again. used: tokens including it. */
 static dop_status
 make_room(dop_talk *t, const char *line, size_t len, size_t used, uint32_t answer, dop_diag *diag, dop_ids *out_ids)
 {
@@ -169,7 +169,7 @@ make_room(dop_talk *t, const char *line, size_t len, size_t used, uint32_t answe
         st = drop_oldest(t, diag);
         dropped++;
         if (st == DOP_OK && (what == DOP_TALK_DROP || t->n_turns == 0))
-            st = encode(t, line, len, diag, out_ids);
+            st = encode_line(t, line, len, diag, out_ids);
     }
     if (st == DOP_OK && dropped == 1)
         fprintf(stderr, "doppler-exec: the context of %u tokens is full: the oldest turn is forgotten\n", ctx);
@@ -179,21 +179,21 @@ make_room(dop_talk *t, const char *line, size_t len, size_t used, uint32_t answe
     return st;
 }
 
-/* Encodes a line, and sees to it that it fits the context with an answer of some length. */
+/* Encodes a line and ensures that it fits the context with an answer of some length. */
 static dop_status
-fit(dop_talk *t, const char *line, size_t len, bool again, dop_diag *diag, dop_ids *out_ids)
+fit_line_to_context(dop_talk *t, const char *line, size_t len, bool again, dop_diag *diag, dop_ids *out_ids)
 {
     const uint32_t ctx = t->gen.facts.ctx, wanted = t->cli->n_predict;
-    /* What is little enough to ask, and what is made then, so that not every line asks. */
+    /* least: free tokens below which the user is asked. room: free tokens to make then, so that not every line asks. */
     uint32_t least = again ? 1 : wanted < ctx / 8 ? wanted : ctx / 8, room = wanted < ctx / 4 ? wanted : ctx / 4;
     size_t lone = 0;
     least = least ? least : 1;
     room = room ? room : 1;
-    DOP_RETURN_IF_ERROR(encode(t, line, len, diag, out_ids));
+    DOP_RETURN_IF_ERROR(encode_line(t, line, len, diag, out_ids));
     if (n_tokens(t) + out_ids->count + least > ctx)
-        DOP_RETURN_IF_ERROR(alone(t, out_ids, diag, &lone));
+        DOP_RETURN_IF_ERROR(count_line_alone(t, out_ids, diag, &lone));
     if (lone >= ctx)
-        /* nothing is forgotten for a line that does not fit then either */
+        /* nothing is dropped if the line cannot fit at all */
         return DOP_FAIL(
             diag, DOP_E_INPUT,
             "the line has %zu tokens and the plan's context is %u: say it in fewer words, or compile with a "
@@ -209,7 +209,7 @@ fit(dop_talk *t, const char *line, size_t len, bool again, dop_diag *diag, dop_i
     return DOP_OK;
 }
 
-/* A prompt that is read ends with Ctrl-C, as an answer does. */
+/* Stops reading a prompt after Ctrl-C (dop_progress_fn). */
 static bool
 not_interrupted(void *user, const char *step, uint64_t done, uint64_t all)
 {
@@ -218,12 +218,12 @@ not_interrupted(void *user, const char *step, uint64_t done, uint64_t all)
     return done == all || !interrupted || !*interrupted;
 }
 
-/* Feeds what was encoded, and writes the answer. */
+/* Feeds the encoded ids and generates the answer. */
 static dop_status
 write_answer(dop_talk *t, const dop_ids *ids, dop_diag *diag)
 {
     const uint32_t before = n_tokens(t), room = t->gen.facts.ctx - before - (uint32_t)ids->count;
-    const uint32_t n = t->cli->n_predict < room ? t->cli->n_predict : room; /* the default is larger than any context */
+    const uint32_t n = t->cli->n_predict < room ? t->cli->n_predict : room; /* the default exceeds any context */
     const dop_progress progress = {not_interrupted, t};
     dop_status st = dop_cli_generation_begin(&t->gen, ids->count, n, diag);
     if (st != DOP_OK)
@@ -234,7 +234,7 @@ write_answer(dop_talk *t, const dop_ids *ids, dop_diag *diag)
     if (st == DOP_E_CANCELLED) {
         (void)dop_sequence_rewind(t->gen.sequence, before, NULL);
         t->refused = true;
-        *diag = (dop_diag){0}; /* its message is the library's */
+        *diag = (dop_diag){0}; /* replaces the library's message */
         return DOP_FAIL(diag, DOP_E_CANCELLED, "interrupted before the answer: the line is left out");
     }
     if (st != DOP_OK || (st = dop_cli_generate(&t->gen, n, diag)) != DOP_OK ||
@@ -252,10 +252,10 @@ write_answer(dop_talk *t, const dop_ids *ids, dop_diag *diag)
 
 /* Answers the last message, which is the line. */
 static dop_status
-answer(dop_talk *t, const char *line, size_t len, bool again, dop_diag *diag)
+answer_line(dop_talk *t, const char *line, size_t len, bool again, dop_diag *diag)
 {
     dop_ids ids = {0};
-    dop_status st = fit(t, line, len, again, diag, &ids);
+    dop_status st = fit_line_to_context(t, line, len, again, diag, &ids);
     t->refused = st == DOP_E_INPUT;
     if (st == DOP_OK && (st = push_turn(t, t->chat ? 0 : n_tokens(t), diag)) == DOP_OK) {
         st = write_answer(t, &ids, diag);
@@ -279,7 +279,7 @@ dop_talk_answer(dop_talk *talk, const char *line, size_t len, dop_diag *diag)
     t->refused = st == DOP_E_INPUT;
     t->n_asked = t->images.n;
     if (added)
-        st = answer(t, line, len, false, diag);
+        st = answer_line(t, line, len, false, diag);
     if (t->refused && added)
         json_array_remove(t->messages, json_array_size(t->messages) - 1);
     if (t->refused) {
@@ -289,16 +289,16 @@ dop_talk_answer(dop_talk *talk, const char *line, size_t len, dop_diag *diag)
     return st;
 }
 
-/* The message of the last line, with its number in *out_at; NULL: not known. */
+/* Returns the message of the last line and its index in *out_at, or NULL. */
 static const json_t *
-last_line(const dop_talk *t, size_t *out_at)
+find_last_line(const dop_talk *t, size_t *out_at)
 {
     const size_t n = json_array_size(t->messages);
     *out_at = n >= 2 ? n - 2 : 0;
     return n >= 2 && t->n_turns > 0 ? json_array_get(t->messages, n - 2) : NULL;
 }
 
-/* Takes a message of the user and its pictures out of the conversation. */
+/* Removes a user message and its images from the conversation. */
 static void
 forget_line(dop_talk *t, size_t at)
 {
@@ -308,13 +308,13 @@ forget_line(dop_talk *t, size_t at)
     json_array_remove(t->messages, at);
 }
 
-/* Takes the last turn out of the sequence. */
+/* Removes the last turn from the sequence. */
 static dop_status
-take_back(dop_talk *t, dop_diag *diag)
+remove_last_turn(dop_talk *t, dop_diag *diag)
 {
-    draw_anew(t);
+    change_seed(t);
     t->n_turns--;
-    /* Tokens of a conversation stay in the sequence, because the next line is rendered with them and feeds only what differs. */
+    /* Chat tokens stay in the sequence: the next line is rendered and feeds only the tokens that differ. */
     return t->chat && t->n_turns > 0 ? DOP_OK : dop_sequence_rewind(t->gen.sequence, t->turns[t->n_turns], diag);
 }
 
@@ -323,18 +323,18 @@ dop_talk_retry(dop_talk *talk, dop_diag *diag)
 {
     dop_talk *t = talk;
     size_t at;
-    const json_t *content = json_object_get(last_line(t, &at), "content");
+    const json_t *content = json_object_get(find_last_line(t, &at), "content");
     t->refused = t->is_full = false;
     if (!content)
         return DOP_FAIL(diag, DOP_E_USAGE, "there is no line to answer again");
     char *line = strndup(json_string_value(content), json_string_length(content));
     dop_status st = DOP_OK;
-    DOP_TRY(line ? take_back(t, diag) : DOP_NO_MEMORY(diag));
+    DOP_TRY(line ? remove_last_turn(t, diag) : DOP_NO_MEMORY(diag));
     json_array_remove(t->messages, at + 1);
-    DOP_TRY(answer(t, line, json_string_length(content), true, diag));
+    DOP_TRY(answer_line(t, line, json_string_length(content), true, diag));
 error:
     if (t->refused)
-        /* interrupted: the line is left out */
+        /* interrupted: the line is dropped */
         forget_line(t, at);
     free(line);
     return st;
@@ -345,18 +345,18 @@ dop_talk_undo(dop_talk *talk, dop_diag *diag, char **out_line)
 {
     dop_talk *t = talk;
     size_t at;
-    const json_t *message = last_line(t, &at);
+    const json_t *message = find_last_line(t, &at);
     *out_line = NULL;
     if (t->n_turns == 0)
         return DOP_FAIL(diag, DOP_E_USAGE, "there is nothing to undo");
     if (message) {
-        const json_t *said = json_object_get(message, "said"); /* without the marks of its pictures */
+        const json_t *said = json_object_get(message, "said"); /* the text without image marks */
         const char *line = json_string_value(said ? said : json_object_get(message, "content"));
         *out_line = line ? strdup(line) : NULL;
         json_array_remove(t->messages, at + 1);
         forget_line(t, at);
     }
-    return take_back(t, diag);
+    return remove_last_turn(t, diag);
 }
 
 dop_status
@@ -378,7 +378,7 @@ dop_talk_reset(dop_talk *talk, dop_diag *diag)
     dop_cli_images_drop(&talk->images, 0, SIZE_MAX);
     talk->n_asked = 0;
     talk->n_turns = 0;
-    draw_anew(talk);
+    change_seed(talk);
     return dop_sequence_rewind(talk->gen.sequence, 0, diag);
 }
 
@@ -399,9 +399,9 @@ dop_talk_save(dop_talk *talk, const char *path, dop_diag *diag)
     return st;
 }
 
-/* Takes turns and messages from the note of a session, if they fit the sequence and each other. */
+/* Restores turns and messages from a session's note, if they are consistent with the sequence. */
 static dop_status
-take_note(dop_talk *t, const json_t *note, const char *path, dop_diag *diag)
+restore_session_note(dop_talk *t, const json_t *note, const char *path, dop_diag *diag)
 {
     const json_t *turns = json_object_get(note, "turns"), *messages = json_object_get(note, "messages");
     size_t i, n = json_array_size(turns);
@@ -434,10 +434,10 @@ dop_talk_load(dop_talk *talk, const char *path, dop_diag *diag)
         return st;
     json_t *note;
     dop_json_decode(text, n, NULL, NULL, &note);
-    st = take_note(talk, note, path, diag);
+    st = restore_session_note(talk, note, path, diag);
     json_decref(note);
     dop_free(text);
     if (st != DOP_OK)
-        (void)dop_talk_reset(talk, NULL); /* the sequence and what is known about it no longer agree */
+        (void)dop_talk_reset(talk, NULL); /* messages and sequence are inconsistent */
     return st;
 }

@@ -1,4 +1,4 @@
-/* Text without a device: --tokenize and --detokenize, one JSON value a line. */
+/* Text modes without a device: --tokenize and --detokenize, one JSON value per line. */
 #include "base/json/json.h"
 #include "tools/doppler-exec/common/cli.h"
 #include "tools/doppler-exec/common/cli_common.h"
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Handles one line of input and appends one line of output to out. */
+/* Handles one input line and appends one output line to `out`. */
 typedef dop_status line_fn(const dop_text *text, json_t *value, const char *path, long line, dop_diag *diag,
                            dop_buf *out);
 
@@ -16,7 +16,7 @@ tokenize_line(const dop_text *text, json_t *value, const char *path, long line, 
     json_t *one = json_object_get(value, "text");
     if (!json_is_string(one))
         return DOP_FAIL_AT(diag, DOP_E_INPUT, path, line, 0, "expected an object with a string \"text\"");
-    /* Without the fields: what a prompt gets. */
+    /* Without these fields, special tokens are handled as in prompts. */
     json_t *special = json_object_get(value, "add_special"), *parse = json_object_get(value, "parse_special");
     unsigned flags = (special && !json_is_true(special) ? 0 : (unsigned)DOP_TEXT_ADD_SPECIAL) |
                      (special ? 0 : (unsigned)DOP_TEXT_ONCE) |

@@ -1,4 +1,4 @@
-/* doppler-exec: its options and its modes, one file each (cli_*.c). */
+/* doppler-exec: options, and the modes in cli_*.c. */
 #ifndef DOPPLER_TOOLS_DOPPLER_EXEC_COMMON_CLI_H
 #define DOPPLER_TOOLS_DOPPLER_EXEC_COMMON_CLI_H
 
@@ -18,69 +18,67 @@
 struct dop_plan;
 struct dop_cli_models;
 
-/* Values of the options; options that were not given keep the value that dop_cli_init set. */
+/* Values of the options. Options that are not given keep the value set by dop_cli_init. */
 typedef struct dop_cli {
-    /* prompt */
+    /* prompt: */
     const char *prompt, *file, *tokens, *tokens_file;
-    /* generation */
-    uint32_t n_predict; /* DOP_CLI_UNSET: 128, as far as the context goes; DOP_OPTION_MINUS_1: until the model ends */
-    double temperature, top_p, min_p, repeat_penalty; /* NaN: the model's own */
-    uint32_t top_k, repeat_last_n;                    /* DOP_CLI_UNSET: the model's own */
+    /* generation: */
+    uint32_t n_predict; /* DOP_CLI_UNSET: 128, limited by the context; DOP_OPTION_MINUS_1: until the model ends */
+    double temperature, top_p, min_p, repeat_penalty; /* NaN: the model's default */
+    uint32_t top_k, repeat_last_n;                    /* DOP_CLI_UNSET: the model's default */
     double presence_penalty, frequency_penalty;
     dop_texts logit_bias;
-    dop_bias *biases; /* owned: the biases of the sampling that dop_cli_sampling gives */
+    dop_bias *biases; /* owned: biases used by the result of dop_cli_sampling */
     const char *seed;
     bool ignore_eos, no_display_prompt, no_special, print_ids, chat, interactive;
     dop_texts stop, lora, control_vector;
-    dop_texts images;                   /* files of pictures in the prompt */
-    const char *features;               /* file to write their features to; NULL: none */
-    const char *audio, *mel, *language; /* files of what a model of speech hears, and the language of the audio */
+    dop_texts images;                   /* image files of the prompt */
+    const char *features;               /* output file for image features; NULL: none */
+    const char *audio, *mel, *language; /* input files of a speech model; language of the audio */
     bool translate, no_timestamps, srt, vtt;
-    uint32_t audio_batch; /* pieces of audio at the same time; 0: one after the other */
-    const char *draw, *negative, *output,
-        *sampler;    /* a picture of this text, without that; the file; how noise is removed */
-    uint32_t steps;  /* 0: the model's own */
-    double guidance; /* NaN: the model's own */
+    uint32_t audio_batch;                           /* audio chunks per batch; 0: one after the other */
+    const char *draw, *negative, *output, *sampler; /* prompt of an image, negative prompt, output file, sampler */
+    uint32_t steps;                                 /* denoising steps; 0: the model's default */
+    double guidance;                                /* guidance scale; NaN: the model's default */
     const char *init;
     const char *mask;
     double strength; /* NaN: the default */
-    /* scoring */
+    /* scoring: */
     const char *logits, *ppl;
-    const char *imatrix;     /* file to write the importance matrix to */
-    const char *embed;       /* how to pool, "" for the default; NULL: no embedding */
-    const char *prompt_name; /* name of the prompt that goes in front of texts; NULL: the model's default */
-    const char *rerank;      /* the query that texts are compared with */
-    bool classify;           /* --score */
-    const char *compare;     /* the plan to compare with */
-    uint32_t logprobs;       /* with --json: alternatives shown for each token; DOP_CLI_UNSET: no log-probabilities */
-    const char *draft;       /* a plan for drafts */
-    uint32_t draft_ngram;    /* length of the n-grams that are looked up for drafts; 0: none */
-    const char *control_layers; /* behind which control vectors are added, as "1-12" */
-    const char *session;        /* file of the sequence: restored before, saved after */
+    const char *imatrix;        /* output file for the importance matrix */
+    const char *embed;          /* pooling, "" for the default; NULL: no embedding */
+    const char *prompt_name;    /* name of the prefix of texts; NULL: the model's default */
+    const char *rerank;         /* query that texts are compared with */
+    bool classify;              /* --score */
+    const char *compare;        /* plan to compare with */
+    uint32_t logprobs;          /* with --json: alternatives per token; DOP_CLI_UNSET: no log-probabilities */
+    const char *draft;          /* plan of the draft model */
+    uint32_t draft_ngram;       /* n-gram length for draft lookup; 0: none */
+    const char *control_layers; /* layers after which control vectors are added, such as "1-12" */
+    const char *session;        /* session file: restored before, saved after */
     uint32_t ppl_ctx;
-    /* device */
+    /* device: */
     const char *device, *ordering;
-    char *device_list;                       /* owned: the list that `device` points into; NULL: none */
-    struct dop_mpi *mpi;                     /* cli_mpi.c: the ranks of a plan in parts; NULL: a plan in one part */
-    const struct dop_mpi_module *mpi_module; /* the module that runs the ranks; NULL: it is not loaded */
-    const struct dop_wire *wire;             /* the wire between the ranks of a plan in parts */
+    char *device_list;                       /* owned: list that `device` points into; NULL: none */
+    struct dop_mpi *mpi;                     /* ranks of a plan in parts (cli_mpi.c); NULL: one part */
+    const struct dop_mpi_module *mpi_module; /* module that runs the ranks; NULL: not loaded */
+    const struct dop_wire *wire;             /* transport between the ranks of a plan in parts */
     uint32_t gpu_loop, chunk, threads;
     bool list_devices;
-    /* --bench, whose -p and -n are lists */
+    /* --bench, whose -p and -n are lists: */
     const char *bench_prompts, *bench_gens, *bench_depths, *bench_batches, *bench_output, *bench_drafts;
     bool bench_sampled;
-    uint32_t bench_rounds; /* 0: 5 */
+    uint32_t bench_rounds; /* 0: default (5) */
     double bench_floor;
     const char *profile;
-    /* text without a device */
+    /* text without a device: */
     const char *tokenizer, *tokenize, *detokenize, *render_chat;
-    const char *chat_template, *system; /* wherever there is a chat */
-    const char *json_schema, *grammar;  /* files that say what may be generated */
+    const char *chat_template, *system; /* for all chat modes */
+    const char *json_schema, *grammar;  /* files that constrain the output */
     bool json_mode;
-    /* --serve */
+    /* --serve: */
     const char *serve, *api_key_file;
-    const char *image_urls,
-        *image_files; /* which addresses of pictures are fetched, and the folder of files; NULL: none */
+    const char *image_urls, *image_files; /* URLs that may be fetched; folder of image files; NULL: none */
     uint32_t serve_queue, serve_body, serve_tokens,
         serve_connections;               /* jobs, KiB, tokens (0: no limit), connections */
     uint32_t serve_memory, serve_answer; /* MiB, KiB; 0: no limit */
@@ -88,42 +86,41 @@ typedef struct dop_cli {
         serve_grace; /* seconds; serve_time and serve_prepare 0: no limit */
     dop_texts serve_hosts, cors;
     const char *prefix, *log;
-    uint32_t store; /* responses that the server keeps */
+    uint32_t store; /* number of responses that the server stores */
     bool systemd;
-    const char *models;                                  /* a folder or a YAML file */
-    uint32_t models_memory;                              /* MiB; 0: no limit */
-    double models_idle;                                  /* seconds; 0: never */
-    const char *notify_socket, *listen_pid, *listen_fds; /* what systemd says in the environment, with --systemd */
-    double serve_comment;                                /* seconds; 0: never */
+    const char *models;                                          /* folder or YAML file */
+    uint32_t models_memory;                                      /* MiB; 0: no limit */
+    double models_idle;                                          /* seconds; 0: never */
+    const char *notify_socket, *listen_pid, *listen_fds;         /* with --systemd: systemd's environment variables */
+    double serve_comment;                                        /* seconds; 0: never */
     const char *cache_memory, *prompt_cache, *prompt_cache_size; /* for -i and --serve */
-    /* models in the place of plans (tools/doppler-exec/on_demand) */
-    dop_compile_options compile; /* its lists are in the next line */
+    /* models instead of plans (tools/doppler-exec/on_demand): */
+    dop_compile_options compile; /* its lists are the members below */
     dop_texts force, no_fuse, skip, avoid;
     uint32_t cache_limit; /* MiB; 0: the default */
     bool cache_list;
     const char *cache_clear;            /* what to remove, "" for the default; NULL: nothing */
-    const char *hf;                     /* the model to download */
+    const char *hf;                     /* model to download */
     const char *hf_endpoint, *hf_token; /* from the environment; NULL: not set */
-    const char *release;                /* of this program, in the keys of plans */
-    dop_progress progress;              /* what hears of compiling and downloading; zeroed: stderr */
-    struct dop_cli_models *compiled;    /* owned; NULL: there was no model */
-    dop_device_fn *chosen;              /* with its user, for dop_open_options */
+    const char *release;                /* release of this program, part of the keys of plans */
+    dop_progress progress;              /* callback for compiling and downloading; zeroed: stderr */
+    struct dop_cli_models *compiled;    /* owned; NULL: no model was given */
+    dop_device_fn *chosen;              /* for dop_open_options, with chosen_user */
     void (*refused)(void *user, const char *kernel);
-    void *chosen_user; /* of both */
-    bool made;         /* a plan was just made, of which the driver may refuse kernels */
-    /* about */
+    void *chosen_user; /* user of both callbacks */
+    bool made;         /* a plan was just compiled; the driver may reject its kernels */
+    /* general: */
     bool bench, trace_kernels, report, check, info, disasm, json, quiet, verbose, help, version;
 
     dop_texts plans;
-    const char *cache_dir; /* from an option or, like `launched`, from the environment; owned by main */
-    const char
-        *history_file; /* from the environment, like `launched`: lines of -i; NULL: they are not kept; owned by main */
-    bool launched;     /* mpirun or another launcher started this process */
-    double start_ms;   /* dop_now_ms when the process started */
+    const char *cache_dir;    /* from an option or the environment; owned by main */
+    const char *history_file; /* history of -i, from the environment; NULL: not saved; owned by main */
+    bool launched;            /* started by mpirun or another launcher */
+    double start_ms;          /* start time of the process (dop_now_ms) */
 } dop_cli;
 
 #define DOP_CLI_UNSET UINT32_MAX
-/* Rows of tables of options, with OPT and NUM for dop_cli: those of dopplerc that a model needs, and those of the cache. */
+/* Rows of option tables, for OPT and NUM macros of dop_cli: compile options shared with dopplerc, and cache options. */
 #define DOP_CLI_MODEL_OPTIONS                                                                                          \
     DOP_OPTION_HEADING("Models (MODEL in the place of PLAN: compiled once, and kept)"),                                \
         OPT(0, "hf", TEXT, hf, "USER/REPO[:FILE]", "download a model of huggingface.co, and run it; also -hf",         \
@@ -159,11 +156,11 @@ typedef struct dop_cli {
         NUM(0, "cache-limit", COUNT, cache_limit, "MIB",                                                               \
             "what plans in the cache may take; the least recently used are removed (default 65536)", 1, 1u << 30)
 
-#define DOP_CLI_ORDERINGS "auto barriers persistent" /* values of --ordering, as in dop_ordering */
+#define DOP_CLI_ORDERINGS "auto barriers persistent" /* values of --ordering, in the order of dop_ordering */
 
 typedef dop_status dop_mode_fn(dop_cli *cli, dop_diag *diag);
 
-dop_mode_fn dop_mode_run;                       /* cli_run.c: generate */
+dop_mode_fn dop_mode_run;                       /* cli_run.c: generation */
 dop_mode_fn dop_mode_audio;                     /* cli_audio.c */
 dop_mode_fn dop_mode_draw;                      /* cli_draw.c */
 dop_mode_fn dop_mode_score;                     /* cli_score.c: --ppl */
@@ -187,15 +184,15 @@ dop_mode_fn dop_mode_serve;       /* cli_serve.c, or no_server.c */
 extern const bool dop_cli_has_server;
 
 /* cli_info.c */
-/* Calls fn for the plan of the command line, or for each of its parts in turn: number i of n, with n 1 for a plan in one part,
- * and with NULL for a part whose file is on another host. */
+/* Called for the plan of the command line, or for each of its parts: number i of n. plan: NULL if the part's file is
+ * on another host. n is 1 for an undivided plan. */
 typedef dop_status dop_part_fn(void *user, const struct dop_plan *plan, uint32_t n, uint32_t i, dop_diag *diag);
 
-/* cli_logits.c: raw logits of every token fed, streamed to a file that appears when it is complete. */
+/* cli_logits.c: raw logits of every fed token, written to a file that is renamed into place when complete. */
 typedef struct dop_logits_file {
     dop_out_file out;
     uint32_t vocab;
 } dop_logits_file;
-dop_logits_fn dop_logits_file_write; /* user: dop_logits_file */
+dop_logits_fn dop_logits_file_write; /* user: a dop_logits_file */
 
 #endif

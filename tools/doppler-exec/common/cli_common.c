@@ -77,7 +77,7 @@ dop_cli_open_options(const dop_cli *cli, dop_open_options *out_options)
                                                                            : DOP_ORDERING_AUTO;
 }
 
-/* Bytes, as 500M: K, M, G and T are powers of 1024. */
+/* Parses a size in bytes such as 500M; K, M, G and T are powers of 1024. */
 static dop_status
 read_size(const char *option, const char *text, dop_diag *diag, uint64_t *out)
 {
@@ -127,7 +127,7 @@ read_layers(const char *text, dop_diag *diag, uint32_t *out_first, uint32_t *out
     return DOP_OK;
 }
 
-/* Loads "FILE" or "FILE:SCALE". */
+/* Loads an adapter given as "FILE" or "FILE:SCALE". */
 static dop_status
 load_adapter(const dop_cli *cli, dop_model *model, const char *text, bool control, dop_diag *diag, dop_adapter_use *out)
 {
@@ -188,8 +188,8 @@ dop_cli_open_for(const dop_cli *cli, uint32_t first_tokens, bool no_scoring, boo
     if (st != DOP_OK)
         return st;
     dop_cli_open_options(cli, &o);
-    /* Drafts of another model or of the text itself need more than dop_model_open knows of.  A plan that was just made has all kernels
-     * created where it is not known which are needed, so that a driver refuses one before anything is written. */
+    /* Draft models and n-gram drafts need more kernels than dop_model_open can derive. For a new plan, all kernels
+     * are created if the needed ones are unknown, so that the driver rejects one before any output. */
     o.first_tokens = cli->made && (cli->draft || cli->draft_ngram) ? 0 : first_tokens;
     o.no_scoring = no_scoring;
     o.no_steps = no_steps;
@@ -270,7 +270,7 @@ dop_cli_take_ids(uint32_t *ids, size_t n, dop_ids *out_ids)
 dop_status
 dop_cli_read(const char *path, dop_diag *diag, dop_buf *out)
 {
-    static dop_buf once; /* the standard input can be read only once, and a mode may be run again with another plan */
+    static dop_buf once; /* standard input can be read only once, and a mode may run again with another plan */
     static bool was_read;
     char chunk[65536];
     bool is_stdin = strcmp(path, "-") == 0;
@@ -298,7 +298,8 @@ error:
     return st;
 }
 
-/* Ids separated by white space or commas.  what: for messages; a mistake in an option (--tokens) is wrong usage. */
+/* Parses ids separated by white space or commas. what: their source, for messages; a mistake in an option (--tokens)
+ * is a usage error. */
 static dop_status
 parse_ids(const char *what, const char *text, size_t len, dop_diag *diag, dop_ids *out_ids)
 {
@@ -361,7 +362,7 @@ dop_cli_seed(const char *text, uint64_t *out, dop_diag *diag)
     return DOP_OK;
 }
 
-/* --logit-bias ID=X, or as llama.cpp has it, ID+X or ID-X. */
+/* Parses --logit-bias ID=X or, in llama.cpp's syntax, ID+X or ID-X. */
 static dop_status
 parse_bias(const char *text, uint32_t vocab, dop_bias *out, dop_diag *diag)
 {

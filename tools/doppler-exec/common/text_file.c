@@ -21,7 +21,7 @@ read_gguf(const char *path, dop_diag *diag, dop_tokenizer **out_tok)
 }
 
 static dop_status
-read_file(const char *path, dop_diag *diag, dop_tokenizer **out_tok)
+read_tokenizer_file(const char *path, dop_diag *diag, dop_tokenizer **out_tok)
 {
     struct stat sb;
     if (stat(path, &sb) == 0 && S_ISDIR(sb.st_mode))
@@ -44,6 +44,6 @@ dop_text_of_file(const char *path, dop_diag *diag, dop_text **out_text)
     dop_tokenizer *tok = NULL;
     dop_diag_clear(diag);
     *out_text = NULL;
-    DOP_RETURN_IF_ERROR(read_file(path, diag, &tok));
+    DOP_RETURN_IF_ERROR(read_tokenizer_file(path, diag, &tok));
     return dop_text_of_tokenizer(tok, diag, out_text);
 }

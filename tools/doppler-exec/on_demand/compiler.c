@@ -10,7 +10,7 @@ dop_status
 dop_load_and_compile(const char *model, const char *plan, const dop_compile_options *options, dop_diag *diag,
                      dop_compile_facts *out_facts)
 {
-    /* It is found where the program's libraries are (its run path), and stays loaded. */
+    /* The library path of the program (its run path) leads to it. It stays loaded. */
     void *handle = dlopen(DOP_COMPILER_LIBRARY, RTLD_NOW | RTLD_LOCAL);
     void *compile = handle ? dlsym(handle, "dop_compile") : NULL;
     void *prepare = handle ? dlsym(handle, "dop_compiler_prepare") : NULL;
@@ -24,7 +24,7 @@ dop_load_and_compile(const char *model, const char *plan, const dop_compile_opti
     }
     compile_fn *fn;
     prepare_fn *prepare_it;
-    memcpy(&fn, &compile, sizeof fn); /* POSIX: pointers to functions and data have one form */
+    memcpy(&fn, &compile, sizeof fn); /* POSIX: function and data pointers have the same representation */
     memcpy(&prepare_it, &prepare, sizeof prepare_it);
     prepare_it("doppler-exec");
     return fn(model, plan, options, diag, out_facts);

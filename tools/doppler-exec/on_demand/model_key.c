@@ -16,20 +16,20 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-enum { MOST_FILES = 4096, MOST_DEPTH = 2 /* levels of folders: a model's shards may be in a subdirectory */ };
+enum { MOST_FILES = 4096, MOST_DEPTH = 2 /* folder levels: shards may be in a subfolder */ };
 
-/* The files of a model, by name. */
+/* Files of a model, sorted by name. */
 typedef struct files {
     char **paths; /* owned, as are the texts */
     size_t n, cap;
-    bool failed; /* memory ran out */
+    bool failed; /* out of memory */
     uint64_t bytes, hashed;
     uint32_t threads; /* 0: one per core */
     const dop_progress *progress;
 } files;
 
 static bool
-ends(const char *name, const char *with)
+file_name_ends_with(const char *name, const char *with)
 {
     const size_t n = strlen(name), len = strlen(with);
     return n >= len && strcmp(name + n - len, with) == 0;
@@ -40,11 +40,11 @@ dop_gguf_suffix(const char *name, bool *out_vision)
 {
     static const char numbers[] = "-00001-of-00000";
     const size_t n = strlen(name), short_one = strlen(".gguf"), long_one = strlen(numbers) + short_one;
-    *out_vision = name[0] != '.' && ends(name, ".gguf") && strstr(name, "mmproj");
-    if (!ends(name, ".gguf") || *out_vision)
+    *out_vision = name[0] != '.' && file_name_ends_with(name, ".gguf") && strstr(name, "mmproj");
+    if (!file_name_ends_with(name, ".gguf") || *out_vision)
         return 0;
     const char *tail = n > long_one ? name + n - long_one : "";
-    size_t same = 0; /* as long as its digits are digits, and the rest is what it is */
+    size_t same = 0; /* length of the match; digits match digits, other characters themselves */
     while (tail[same] && same < strlen(numbers) &&
            (numbers[same] == '0' || numbers[same] == '1' ? tail[same] >= '0' && tail[same] <= '9'
                                                          : tail[same] == numbers[same]))
@@ -71,10 +71,10 @@ dop_is_model(const char *path)
     return kind == DOP_FILE_GGUF || kind == DOP_FILE_GGML || kind == DOP_FILE_SAFETENSORS;
 }
 
-/* --- which files ------------------------------------------------------------------------------------------------------------ */
+/* --- files of a model -------------------------------------------------------------------------------------------- */
 
 static void
-add_file(files *f, const char *path)
+add_model_file(files *f, const char *path)
 {
     if (f->n == f->cap) {
         const size_t cap = f->cap ? 2 * f->cap : 32;
@@ -90,27 +90,27 @@ add_file(files *f, const char *path)
     f->n += f->paths[f->n] != NULL;
 }
 
-/* Does no importer read a file of this name? */
+/* True if no importer reads files with this name. */
 static bool
-is_beside_the_model(const char *name)
+is_ignored_file(const char *name)
 {
     static const char *const endings[] = {".md",  ".html", ".png", ".jpg",    ".jpeg", ".gif",    ".svg",  ".pdf",
                                           ".py",  ".onnx", ".h5",  ".ot",     ".pth",  ".pt",     ".ckpt", ".msgpack",
                                           ".log", ".lock", ".tmp", ".txt.gz", ".plan", ".weights"};
     bool is = name[0] == '.' || strstr(name, ".tmp.") != NULL;
     for (size_t i = 0; i < sizeof endings / sizeof *endings && !is; i++)
-        is = ends(name, endings[i]);
+        is = file_name_ends_with(name, endings[i]);
     return is;
 }
 
 bool
-dop_is_model_folder(const char *dir) /* others may hold anything, and very much of it */
+dop_is_model_folder(const char *dir) /* other folders may be huge, so they are not scanned */
 {
     bool is = false;
     DIR *d = opendir(dir);
     for (struct dirent *e; d && !is && (e = readdir(d));)
         is = strcmp(e->d_name, "config.json") == 0 || strcmp(e->d_name, "manifest.json") == 0 ||
-             strcmp(e->d_name, "model_index.json") == 0 || ends(e->d_name, ".gguf");
+             strcmp(e->d_name, "model_index.json") == 0 || file_name_ends_with(e->d_name, ".gguf");
     if (d)
         closedir(d);
     return is;
@@ -123,7 +123,7 @@ add_folder(files *f, const char *dir, int depth)
     for (struct dirent *e; d && !f->failed && f->n < MOST_FILES && (e = readdir(d));) {
         struct stat sb;
         char *path;
-        if (is_beside_the_model(e->d_name) || fstatat(dirfd(d), e->d_name, &sb, 0) != 0)
+        if (is_ignored_file(e->d_name) || fstatat(dirfd(d), e->d_name, &sb, 0) != 0)
             continue;
         if (asprintf(&path, "%s/%s", dir, e->d_name) < 0) {
             f->failed = true;
@@ -132,20 +132,20 @@ add_folder(files *f, const char *dir, int depth)
         if (S_ISDIR(sb.st_mode) && depth < MOST_DEPTH)
             add_folder(f, path, depth + 1);
         else if (S_ISREG(sb.st_mode))
-            add_file(f, path);
+            add_model_file(f, path);
         free(path);
     }
     if (d)
         closedir(d);
 }
 
-/* Adds a GGUF file, and where its name is that of the first of several parts, NAME-00001-of-00003.gguf, the others. */
+/* Adds a GGUF file and, if its name is that of the first part (NAME-00001-of-00003.gguf), the other parts. */
 static void
 add_gguf(files *f, const char *path)
 {
     const size_t n = strlen(path), tail = sizeof "-00001-of-00000.gguf" - 1;
-    add_file(f, path);
-    if (n < tail || strncmp(path + n - tail, "-00001-of-", 10) != 0 || !ends(path, ".gguf"))
+    add_model_file(f, path);
+    if (n < tail || strncmp(path + n - tail, "-00001-of-", 10) != 0 || !file_name_ends_with(path, ".gguf"))
         return;
     const unsigned long parts = strtoul(path + n - 10, NULL, 10);
     for (unsigned long i = 2; i <= parts && i < MOST_FILES; i++) {
@@ -154,12 +154,12 @@ add_gguf(files *f, const char *path)
             f->failed = true;
             return;
         }
-        add_file(f, other);
+        add_model_file(f, other);
         free(other);
     }
 }
 
-/* Adds the vision part beside a GGUF file, which is used where it is the only one (dop_compile_options.mmproj). */
+/* Adds the vision part next to a GGUF file, if there is exactly one (see dop_compile_options.mmproj). */
 static void
 add_mmproj(files *f, const char *path)
 {
@@ -167,7 +167,7 @@ add_mmproj(files *f, const char *path)
     size_t n = 0;
     DIR *d = dir ? opendir(*dir ? dir : ".") : NULL;
     for (struct dirent *e; d && (e = readdir(d));) {
-        if (e->d_name[0] == '.' || !ends(e->d_name, ".gguf") || !strstr(e->d_name, "mmproj") || n++ > 0)
+        if (e->d_name[0] == '.' || !file_name_ends_with(e->d_name, ".gguf") || !strstr(e->d_name, "mmproj") || n++ > 0)
             continue;
         if (asprintf(&found, "%s%s", dir, e->d_name) < 0)
             found = NULL;
@@ -176,15 +176,15 @@ add_mmproj(files *f, const char *path)
     if (d)
         closedir(d);
     if (n == 1 && found)
-        add_file(f, found);
+        add_model_file(f, found);
     f->failed = f->failed || !dir;
     free(found);
     free(dir);
 }
 
-/* Adds what the compiler reads beside a diffusion model in a single file: its tokenizer, and configurations. */
+/* Adds the tokenizer and configuration files that the compiler reads next to a single-file diffusion model. */
 static void
-add_beside(files *f, const char *path)
+add_companion_files(files *f, const char *path)
 {
     static const char *const names[] = {"tokenizer/vocab.json",
                                         "tokenizer/merges.txt",
@@ -210,7 +210,7 @@ add_beside(files *f, const char *path)
             return;
         }
         if (stat(name, &sb) == 0 && S_ISREG(sb.st_mode))
-            add_file(f, name);
+            add_model_file(f, name);
         free(name);
     }
 }
@@ -227,7 +227,7 @@ typedef struct digest {
     uint64_t high, low;
 } digest;
 
-/* What changes with a file's contents: size, times, and where it is on the disk. */
+/* Writes the properties that change with a file's contents: size, times, device and inode. */
 static void
 put_state(const struct stat *sb, char *out, size_t cap)
 {
@@ -236,16 +236,16 @@ put_state(const struct stat *sb, char *out, size_t cap)
              (unsigned long long)sb->st_ino);
 }
 
-/* The file in the cache that remembers the digest of the file at an absolute path; the caller frees it. */
+/* Returns the path of the cached digest for the file at an absolute path; the caller frees it. */
 static char *
-memory_of(const dop_plan_cache *cache, const char *full)
+make_digest_path(const dop_plan_cache *cache, const char *full)
 {
     char *path;
     return asprintf(&path, "%s/%016" PRIx64, cache->files, (uint64_t)XXH3_64bits(full, strlen(full))) < 0 ? NULL : path;
 }
 
 static bool
-recall(const char *memory, const char *full, const char *state, digest *out)
+read_cached_digest(const char *memory, const char *full, const char *state, digest *out)
 {
     char line[4096 + 300], want[4096 + 256];
     FILE *f = fopen(memory, "re");
@@ -258,7 +258,7 @@ recall(const char *memory, const char *full, const char *state, digest *out)
     return is;
 }
 
-/* Could the file change from now on without another time?  Times of files have a resolution: they may be those of the moment. */
+/* True if the file could still change without a new time stamp, because time stamps have limited resolution. */
 static bool
 is_fresh(const struct stat *sb)
 {
@@ -270,9 +270,9 @@ is_fresh(const struct stat *sb)
     return age < (coarse ? 2.5 : 0.05);
 }
 
-enum { PIECE_BYTES = 4 << 20, BATCH = 64 /* pieces between two reports of progress */ };
+enum { PIECE_BYTES = 4 << 20, BATCH = 64 /* pieces per progress report */ };
 
-/* Pieces of a file whose digests are computed side by side: one core would take longer than all else before a model is compiled. */
+/* Pieces of a file, hashed in parallel: one core would dominate the start-up time. */
 typedef struct pieces {
     const uint8_t *data; /* [size] */
     uint64_t size;
@@ -291,9 +291,10 @@ digest_piece(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Computes the digest of a whole file, that of its pieces' digests.  A file that cannot be read has none, which the compiler explains. */
+/* Computes the digest of a file from the digests of its pieces. An unreadable file has digest 0; the compiler
+ * reports the error later. */
 static dop_status
-compute(files *f, const char *path, dop_diag *diag, digest *out)
+compute_file_digest(files *f, const char *path, dop_diag *diag, digest *out)
 {
     dop_map map = {0};
     XXH3_state_t *s = XXH3_createState();
@@ -326,31 +327,31 @@ digest_of(const dop_plan_cache *cache, files *f, const char *path, dop_diag *dia
 {
     struct stat before, after;
     char state[256], later[256];
-    char *full = realpath(path, NULL), *memory = full ? memory_of(cache, full) : NULL;
+    char *full = realpath(path, NULL), *memory = full ? make_digest_path(cache, full) : NULL;
     dop_status st = DOP_OK;
     *out = (digest){0};
     if (memory && strlen(full) < 4096 && stat(path, &before) == 0) {
         put_state(&before, state, sizeof state);
         const bool fresh = is_fresh(&before);
-        if (recall(memory, full, state, out)) {
+        if (read_cached_digest(memory, full, state, out)) {
             f->hashed += (uint64_t)before.st_size;
-        } else if ((st = compute(f, path, diag, out)) == DOP_OK && !fresh && stat(path, &after) == 0) {
+        } else if ((st = compute_file_digest(f, path, diag, out)) == DOP_OK && !fresh && stat(path, &after) == 0) {
             put_state(&after, later, sizeof later);
             dop_buf line = {0};
             dop_buf_printf(&line, "%s\t%s\t%016" PRIx64 " %016" PRIx64 "\n", full, state, out->high, out->low);
-            if (strcmp(state, later) == 0 && !line.failed) /* a failure only costs time later */
+            if (strcmp(state, later) == 0 && !line.failed) /* a failure only costs time in later runs */
                 (void)dop_write_file(memory, line.data, line.size, NULL);
             dop_buf_finish(&line);
         }
     } else {
-        st = compute(f, path, diag, out);
+        st = compute_file_digest(f, path, diag, out);
     }
     free(memory);
     free(full);
     return st;
 }
 
-/* Adds an option's file, or the files of its directory, to the key of a plan. */
+/* Adds an option's file, or the files of its folder, to the key of a plan. */
 static dop_status
 add_option_path(const dop_plan_cache *cache, const char *option, const char *path, files *all, dop_diag *diag,
                 dop_buf *key)
@@ -361,7 +362,7 @@ add_option_path(const dop_plan_cache *cache, const char *option, const char *pat
     if (stat(path, &sb) != 0)
         return DOP_OK;
     if (S_ISREG(sb.st_mode))
-        add_file(&f, path);
+        add_model_file(&f, path);
     else if (S_ISDIR(sb.st_mode) && dop_is_model_folder(path))
         add_folder(&f, path, 1);
     if (f.n > 1)
@@ -442,7 +443,7 @@ dop_compile_options_text(const dop_compile_options *o, dop_buf *out)
         dop_buf_puts(out, " --embed");
 }
 
-/* Adds the contents of files that options name, one of which may be a comma-separated list (--target). */
+/* Adds the contents of files that options name, including comma-separated lists (--target). */
 static dop_status
 add_option_files(const dop_plan_cache *cache, const dop_compile_options *o, files *f, dop_diag *diag, dop_buf *key)
 {
@@ -462,9 +463,10 @@ add_option_files(const dop_plan_cache *cache, const dop_compile_options *o, file
     return st;
 }
 
-/* Digest of the files in a folder and its subfolders: a sum, because a folder lists them in any order.  0: there is no such folder. */
+/* Returns the sum of the digests of files in a folder and its subfolders, independent of their order. 0: no such
+ * folder. */
 static uint64_t
-folder_digest(const char *dir, int depth)
+compute_folder_digest(const char *dir, int depth)
 {
     uint64_t sum = 0;
     DIR *d = opendir(dir);
@@ -477,7 +479,7 @@ folder_digest(const char *dir, int depth)
             sum += XXH3_64bits_withSeed(map.data, map.size, XXH3_64bits(e->d_name, strlen(e->d_name)));
             dop_map_close(&map);
         } else if (depth < MOST_DEPTH) {
-            sum += folder_digest(path, depth + 1);
+            sum += compute_folder_digest(path, depth + 1);
         }
         free(path);
     }
@@ -486,8 +488,8 @@ folder_digest(const char *dir, int depth)
     return sum;
 }
 
-/* Adds the compiler next to libdoppler: its library, its kernel templates and kernel paths, and the shared library of the shader
- * compiler, if it uses one.  A plan that another compiler made is not used. */
+/* Adds the compiler next to libdoppler: its library, kernel templates, kernel paths, and the shared library of the
+ * shader compiler. Plans of another compiler are not reused. */
 static dop_status
 add_compiler(const dop_plan_cache *cache, dop_diag *diag, dop_buf *key)
 {
@@ -510,7 +512,7 @@ add_compiler(const dop_plan_cache *cache, dop_diag *diag, dop_buf *key)
             st = DOP_NO_MEMORY(diag);
             break;
         }
-        dop_buf_printf(key, "%016" PRIx64 "\n", folder_digest(folder, 1));
+        dop_buf_printf(key, "%016" PRIx64 "\n", compute_folder_digest(folder, 1));
         free(folder);
     }
     free(library);
@@ -535,8 +537,8 @@ dop_model_key(const dop_plan_cache *cache, const char *model, const dop_compile_
         add_gguf(&f, root);
     if (!is_folder && !options->mmproj)
         add_mmproj(&f, root);
-    if (!is_folder && ends(root, ".safetensors"))
-        add_beside(&f, root);
+    if (!is_folder && file_name_ends_with(root, ".safetensors"))
+        add_companion_files(&f, root);
     if (f.n > 1)
         qsort(f.paths, f.n, sizeof *f.paths, by_name);
     for (size_t i = 0; i < f.n; i++)
@@ -548,7 +550,7 @@ dop_model_key(const dop_plan_cache *cache, const char *model, const dop_compile_
     DOP_TRY(add_option_files(cache, options, &f, diag, &key));
     for (size_t i = 0; i < f.n; i++) {
         digest d;
-        /* A file in a folder counts by its name there, wherever the folder is; a GGUF file by its contents alone. */
+        /* A file in a folder counts with its relative name; a GGUF file only with its contents. */
         const char *in = is_folder ? f.paths[i] + strlen(root) : "";
         if ((st = digest_of(cache, &f, f.paths[i], diag, &d)) == DOP_OK)
             dop_buf_printf(&key, "%s %016" PRIx64 "%016" PRIx64 "\n", in, d.high, d.low);

@@ -19,56 +19,57 @@
 enum { MOST_TRIES = 3, MOST_REFUSED = 32, NAME_SIZE = 64 };
 #define DEFAULT_LIMIT (UINT64_C(64) << 30)
 
-/* A model of the command line, and its plan. */
+/* Model of the command line, and its plan. */
 typedef struct model_plan {
-    const char *model;  /* as it was given */
-    const char **place; /* where the command line has it */
-    char *plan;         /* owned: its path in the cache */
+    const char *model;  /* as given */
+    const char **place; /* its variable in the command line's options */
+    char *plan;         /* owned: path in the cache */
     dop_cache_key key;
     uint64_t bytes; /* size of the model's files */
 } model_plan;
 
-/* A device as doppler-exec would choose it. */
+/* The device that doppler-exec chooses. */
 typedef struct chosen_device {
-    dop_cache_device bare; /* the device and its driver */
-    dop_cache_device id;   /* these, and the kernels that are avoided there: what plans are kept under */
-    dop_buf avoid;         /* the kernels that are avoided there, with commas */
+    dop_cache_device bare; /* digest of the device and its driver */
+    dop_cache_device id;   /* digest of these and the kernels to avoid; part of the keys of plans */
+    dop_buf avoid;         /* kernels to avoid, separated by commas */
     uint32_t number;
     char *name; /* owned */
 } chosen_device;
 
-/* Kernels that the driver of the device refused in this run, or that missed the bounds of --check: told by several threads. */
+/* Kernels that the driver rejected in this run, or that failed --check. Several threads add to it. */
 typedef struct refused_kernels {
     char names[MOST_REFUSED][NAME_SIZE];
-    _Atomic uint32_t n; /* told; more than MOST_REFUSED: the others are not kept */
+    _Atomic uint32_t n; /* number reported; those over MOST_REFUSED are dropped */
 } refused_kernels;
 
 struct dop_cli_models {
     dop_plan_cache cache;
     dop_compile_options options;
-    const char *release; /* of this program */
+    const char *release; /* release of this program */
     dop_progress_line line;
     model_plan *list; /* owned, [n] */
     size_t n;
-    bool tied;          /* plans are for one device, as no target was named */
-    bool looked, other; /* a device was compared with the plan's; it was another one */
-    chosen_device here; /* the device that `looked` or identify() saw */
+    bool tied;          /* plans are specific to one device, as no target was given */
+    bool looked, other; /* the plan's device was compared with the present one; they differ */
+    chosen_device here; /* device found by compare_device or identify */
     dop_cache_device expected;
     refused_kernels refused;
-    bool avoids; /* the kernels to avoid are more than what the cache remembers */
-    bool made;   /* a plan was made in this run */
-    /* Of identify().  It stays until the model has one of its own, so that the driver is loaded once (tests/bench/log/2026-11-27-cold-starts.md). */
+    bool avoids; /* kernels to avoid were added since the list was stored */
+    bool made;   /* a plan was compiled in this run */
+    /* Instance of identify_device(). Kept until the model has its own, so that the driver is loaded once
+     * (tests/bench/log/2026-11-27-cold-starts.md). */
     dop_instance instance;
     uint32_t tries;
-    uint32_t rounds; /* how often kernels were refused */
-    char *fetched;   /* owned: the model of -hf; NULL: none */
+    uint32_t rounds; /* number of times that kernels were rejected */
+    char *fetched;   /* owned: model of -hf; NULL: none */
 };
 
 /* --- devices ---------------------------------------------------------------------------------------------------------------- */
 
-/* What plans for the device are kept under: its digest where no kernel is avoided, or one of that and of those. */
+/* Computes the device part of plan keys: the device's digest, combined with the kernels to avoid if there are any. */
 static dop_status
-mix(chosen_device *d, dop_diag *diag)
+make_device_key(chosen_device *d, dop_diag *diag)
 {
     dop_buf text = {0};
     d->id = d->bare;
@@ -81,8 +82,8 @@ mix(chosen_device *d, dop_diag *diag)
     return failed ? DOP_NO_MEMORY(diag) : DOP_OK;
 }
 
-/* Makes a digest of all that is known about a device but its number, which includes its driver's version, and finds the kernels that
- * are avoided there. */
+/* Computes the digest of a device from all its properties except its number, including the driver version. Loads the
+ * list of kernels to avoid there. */
 static dop_status
 note_device(struct dop_cli_models *m, uint32_t number, const char *name, const char *line, dop_diag *diag)
 {
@@ -95,7 +96,7 @@ note_device(struct dop_cli_models *m, uint32_t number, const char *name, const c
         m->avoids = false;
         dop_buf_finish(&m->here.avoid);
         dop_plan_cache_avoided(&m->cache, &bare, m->release, &m->here.avoid);
-        dop_status st = mix(&m->here, diag);
+        dop_status st = make_device_key(&m->here, diag);
         if (st != DOP_OK)
             return st;
     }
@@ -105,7 +106,7 @@ note_device(struct dop_cli_models *m, uint32_t number, const char *name, const c
     return m->here.name ? DOP_OK : DOP_NO_MEMORY(diag);
 }
 
-/* Fits dop_open_options.refused. */
+/* Records a rejected kernel (dop_open_options.refused). */
 static void
 note_refused(void *user, const char *kernel)
 {
@@ -115,7 +116,7 @@ note_refused(void *user, const char *kernel)
         snprintf(r->names[i], sizeof r->names[i], "%s", kernel);
 }
 
-/* Fits dop_open_options.chosen: fails where the plans are for another device. */
+/* Fails if the plans are for another device (dop_open_options.chosen). */
 static dop_status
 compare_device(void *user, const dop_device_facts *facts, dop_diag *diag)
 {
@@ -127,13 +128,13 @@ compare_device(void *user, const dop_device_facts *facts, dop_diag *diag)
     return m->other ? DOP_FAIL(diag, DOP_E_DEVICE, "the plan is for another device") : st;
 }
 
-/* Finds the device that will be chosen. */
+/* Finds the device that the runtime will choose. */
 static dop_status
-identify(const dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
+identify_device(const dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
 {
     dop_instance *instance = &m->instance;
     uint32_t index = 0;
-    const bool listed = cli->device && strchr(cli->device, ','); /* of ranks */
+    const bool listed = cli->device && strchr(cli->device, ','); /* one device per rank */
     dop_buf line = {0};
     dop_instance_destroy(instance);
     dop_status st = dop_instance_create(diag, instance);
@@ -150,9 +151,9 @@ identify(const dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
 
 /* --- compiling ---------------------------------------------------------------------------------------------------------------- */
 
-/* Shows notes about a model; what else the compiler says is for -v. */
+/* Shows notes about a model; other compiler messages need -v. */
 static void
-show_note(void *user, const char *text)
+show_model_note(void *user, const char *text)
 {
     const dop_cli *cli = user;
     if (cli->verbose || (!cli->quiet && strstr(text, ": note: ")))
@@ -160,10 +161,10 @@ show_note(void *user, const char *text)
 }
 
 static dop_status
-compile(const dop_cli *cli, struct dop_cli_models *m, const model_plan *x, dop_diag *diag)
+compile_model_plan(const dop_cli *cli, struct dop_cli_models *m, const model_plan *x, dop_diag *diag)
 {
     dop_compile_options o = m->options;
-    o.model_weights = !o.parts; /* the disk holds them once; parts may run on machines without the model */
+    o.model_weights = !o.parts; /* no copy of the weights, but parts may run on other hosts */
     dop_compile_facts facts;
     char number[16];
     dop_buf text = {0};
@@ -180,8 +181,8 @@ compile(const dop_cli *cli, struct dop_cli_models *m, const model_plan *x, dop_d
         avoids[o.n_avoids++] = m->here.avoid.data;
         o.avoids = avoids;
     }
-    if (m->rounds == 0 || cli->verbose) /* said once */
-        o.notes = (dop_log){show_note, (void *)(uintptr_t)cli};
+    if (m->rounds == 0 || cli->verbose) /* shown once */
+        o.notes = (dop_log){show_model_note, (void *)(uintptr_t)cli};
     dop_plan_cache_trim(&m->cache, x->bytes, NULL);
     dop_status st = dop_load_and_compile(x->model, x->plan, &o, diag, &facts);
     dop_progress_line_end(&m->line);
@@ -196,7 +197,7 @@ compile(const dop_cli *cli, struct dop_cli_models *m, const model_plan *x, dop_d
     m->made = true;
     dop_compile_options_text(&m->options, &text);
     char *full = realpath(x->model, NULL);
-    /* Only --cache-list misses it. */
+    /* Only --cache-list uses it, so errors are ignored. */
     (void)dop_plan_cache_describe(x->plan, full ? full : x->model, text.data ? text.data + 1 : "",
                                   m->tied ? m->here.name : facts.target, NULL);
     free(full);
@@ -208,9 +209,9 @@ compile(const dop_cli *cli, struct dop_cli_models *m, const model_plan *x, dop_d
     return DOP_OK;
 }
 
-/* Makes the plan of a model unless another process does so first. */
+/* Compiles a model's plan, unless another process does so first. */
 static dop_status
-make(const dop_cli *cli, struct dop_cli_models *m, const model_plan *x, dop_diag *diag)
+make_plan_once(const dop_cli *cli, struct dop_cli_models *m, const model_plan *x, dop_diag *diag)
 {
     bool waited;
     dop_status st = dop_plan_cache_lock(&m->cache, &x->key, &m->options.progress, diag, &waited);
@@ -218,14 +219,14 @@ make(const dop_cli *cli, struct dop_cli_models *m, const model_plan *x, dop_diag
         return st;
     if (waited && cli->verbose)
         dop_say("info", "another process was compiling %s", x->model);
-    st = dop_plan_cache_use(x->plan) ? DOP_OK : compile(cli, m, x, diag);
+    st = dop_plan_cache_use(x->plan) ? DOP_OK : compile_model_plan(cli, m, x, diag);
     dop_plan_cache_unlock(&m->cache, &x->key);
     return st;
 }
 
-/* Sets the plan's path to that of the device `id`. */
+/* Sets the plan's path to the entry for device `id`. */
 static dop_status
-place(struct dop_cli_models *m, model_plan *x, const dop_cache_device *id, dop_diag *diag)
+set_plan_path(struct dop_cli_models *m, model_plan *x, const dop_cache_device *id, dop_diag *diag)
 {
     free(x->plan);
     x->plan = dop_plan_cache_path(&m->cache, &x->key, id);
@@ -233,20 +234,21 @@ place(struct dop_cli_models *m, model_plan *x, const dop_cache_device *id, dop_d
     return x->plan ? DOP_OK : DOP_NO_MEMORY(diag);
 }
 
-/* Finds or makes the plans of all models for the device m->here. */
+/* Finds or compiles the plans of all models for the device m->here. */
 static dop_status
 make_all(const dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
 {
     m->expected = m->here.id;
     for (size_t i = 0; i < m->n; i++) {
-        DOP_RETURN_IF_ERROR(place(m, &m->list[i], &m->expected, diag));
+        DOP_RETURN_IF_ERROR(set_plan_path(m, &m->list[i], &m->expected, diag));
         if (!dop_plan_cache_use(m->list[i].plan))
-            DOP_RETURN_IF_ERROR(make(cli, m, &m->list[i], diag));
+            DOP_RETURN_IF_ERROR(make_plan_once(cli, m, &m->list[i], diag));
     }
     return DOP_OK;
 }
 
-/* Finds the plans of all models for one device, the one that the first model was used on last.  False: one is missing. */
+/* Finds the plans of all models for one device: the one that the first model last ran on. Returns false if one is
+ * missing. */
 static bool
 find_all(struct dop_cli_models *m, dop_status *out_st, dop_diag *diag)
 {
@@ -254,7 +256,7 @@ find_all(struct dop_cli_models *m, dop_status *out_st, dop_diag *diag)
     bool found = !m->tied || dop_plan_cache_last(&m->cache, &m->list[0].key, &id);
     *out_st = DOP_OK;
     for (size_t i = 0; i < m->n && found && *out_st == DOP_OK; i++)
-        if ((*out_st = place(m, &m->list[i], &id, diag)) == DOP_OK)
+        if ((*out_st = set_plan_path(m, &m->list[i], &id, diag)) == DOP_OK)
             found = dop_plan_cache_use(m->list[i].plan);
     m->expected = id;
     if (!m->tied)
@@ -265,7 +267,7 @@ find_all(struct dop_cli_models *m, dop_status *out_st, dop_diag *diag)
 /* --- the command line ----------------------------------------------------------------------------------------------------------- */
 
 static uint64_t
-limit_of(const dop_cli *cli)
+get_cache_limit(const dop_cli *cli)
 {
     return cli->cache_limit ? (uint64_t)cli->cache_limit << 20 : DEFAULT_LIMIT;
 }
@@ -279,16 +281,16 @@ need_folder(const dop_cli *cli, dop_diag *diag)
                                      "--cache-dir");
 }
 
-/* What hears how far the work is. */
+/* Returns the progress callback: the command line's, or a progress line. */
 static dop_progress
-shown(const dop_cli *cli, struct dop_cli_models *m)
+choose_progress(const dop_cli *cli, struct dop_cli_models *m)
 {
     return cli->progress.fn ? cli->progress : (dop_progress){dop_progress_line_show, &m->line};
 }
 
-/* The options of a compilation that the command line has. */
+/* Returns the compile options of the command line. */
 static dop_compile_options
-options_of(const dop_cli *cli)
+get_compile_options(const dop_cli *cli)
 {
     dop_compile_options all = cli->compile, *o = &all;
     o->forces = cli->force.items;
@@ -307,7 +309,7 @@ options_of(const dop_cli *cli)
 dop_status
 dop_cli_models_refuse(const dop_cli *cli, dop_diag *diag)
 {
-    const dop_compile_options options = options_of(cli);
+    const dop_compile_options options = get_compile_options(cli);
     dop_buf text = {0};
     dop_compile_options_text(&options, &text);
     const dop_status st =
@@ -319,7 +321,7 @@ dop_cli_models_refuse(const dop_cli *cli, dop_diag *diag)
     return st;
 }
 
-/* DOP_E_USAGE: an option of a compilation is given, and there is nothing to compile. */
+/* Returns DOP_E_USAGE if a compile option is given and there is nothing to compile. */
 static dop_status
 refuse_options(const dop_cli *cli, const dop_option *table, size_t n, const dop_options_given *given, dop_diag *diag)
 {
@@ -328,7 +330,7 @@ refuse_options(const dop_cli *cli, const dop_option *table, size_t n, const dop_
                                         "kv",        "size",     "act",     "kernel-path", "tuning",
                                         "force",     "parts",    "no-fuse", "part-memory", "skip",
                                         "invariant", "avoid",    "mmproj",  "draft-head",  "draft-vocabulary"};
-    for (size_t i = 0; i < cli->plans.count; i++) /* opening it says what is wrong */
+    for (size_t i = 0; i < cli->plans.count; i++) /* opening it reports the error */
         if (access(cli->plans.items[i], F_OK) != 0)
             return DOP_OK;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -340,7 +342,7 @@ refuse_options(const dop_cli *cli, const dop_option *table, size_t n, const dop_
 }
 
 static dop_status
-add(struct dop_cli_models *m, const char **place_of, dop_diag *diag)
+add_model_plan(struct dop_cli_models *m, const char **place_of, dop_diag *diag)
 {
     if (!*place_of || !dop_is_model(*place_of))
         return DOP_OK;
@@ -352,9 +354,9 @@ add(struct dop_cli_models *m, const char **place_of, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Downloads the model of -hf, which becomes a model of the command line. */
+/* Downloads the model of -hf and adds it to the command line's plans. */
 static dop_status
-fetch(dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
+fetch_model(dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
 {
     dop_fetch_request r = {.name = cli->hf, .endpoint = cli->hf_endpoint, .token = cli->hf_token};
     char *dir = NULL, *endpoint = NULL;
@@ -369,8 +371,8 @@ fetch(dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
     r.endpoint = endpoint;
     r.dir = dir;
     r.token = cli->hf_token && *cli->hf_token ? cli->hf_token : NULL;
-    r.progress = shown(cli, m);
-    r.log = (dop_log){show_note, cli};
+    r.progress = choose_progress(cli, m);
+    r.log = (dop_log){show_model_note, cli};
     st = endpoint ? dop_load_and_fetch(&r, diag, &m->fetched) : DOP_NO_MEMORY(diag);
     dop_progress_line_end(&m->line);
     free(endpoint);
@@ -391,23 +393,23 @@ dop_cli_models_take(dop_cli *cli, const dop_option *table, size_t n, const dop_o
     cli->compiled = m;
     dop_status st = DOP_OK;
     if (cli->hf)
-        st = fetch(cli, m, diag);
+        st = fetch_model(cli, m, diag);
     for (size_t i = 0; i < cli->plans.count && st == DOP_OK; i++)
-        st = add(m, &cli->plans.items[i], diag);
+        st = add_model_plan(m, &cli->plans.items[i], diag);
     if (st == DOP_OK)
-        st = add(m, &cli->draft, diag);
+        st = add_model_plan(m, &cli->draft, diag);
     if (st == DOP_OK)
-        st = add(m, &cli->compare, diag);
-    if (st == DOP_OK && m->n == 0) /* with --models, the list has them */
+        st = add_model_plan(m, &cli->compare, diag);
+    if (st == DOP_OK && m->n == 0) /* with --models, the list has models */
         return cli->models ? DOP_OK : refuse_options(cli, table, n, given, diag);
     if (st != DOP_OK)
         return st;
     if ((st = need_folder(cli, diag)) != DOP_OK)
         return st;
-    m->options = options_of(cli);
-    m->options.progress = shown(cli, m);
+    m->options = get_compile_options(cli);
+    m->options.progress = choose_progress(cli, m);
     m->tied = !m->options.target || strstr(m->options.target, "auto") != NULL;
-    if ((st = dop_plan_cache_open(cli->cache_dir, limit_of(cli), diag, &m->cache)) != DOP_OK)
+    if ((st = dop_plan_cache_open(cli->cache_dir, get_cache_limit(cli), diag, &m->cache)) != DOP_OK)
         return st;
     for (size_t i = 0; i < m->n && st == DOP_OK; i++)
         st = dop_model_key(&m->cache, m->list[i].model, &m->options, m->release, diag, &m->list[i].key,
@@ -416,7 +418,7 @@ dop_cli_models_take(dop_cli *cli, const dop_option *table, size_t n, const dop_o
     if (st != DOP_OK || find_all(m, &st, diag) || st != DOP_OK)
         goto end;
     if (m->tied)
-        st = identify(cli, m, diag);
+        st = identify_device(cli, m, diag);
     if (st == DOP_OK)
         st = make_all(cli, m, diag);
 end:
@@ -429,7 +431,7 @@ end:
     return st;
 }
 
-/* Removes a plan that is damaged.  True: it is gone. */
+/* Removes a damaged plan. Returns true if no plan is left at the path. */
 static bool
 drop_damaged(const char *path)
 {
@@ -438,7 +440,7 @@ drop_damaged(const char *path)
     bool sound = false;
     if (access(path, F_OK) != 0)
         return true;
-    if (dop_plan_is_set(path)) { /* of several parts: any of them may be damaged */
+    if (dop_plan_is_set(path)) { /* any of its parts may be damaged */
         const uint32_t n = dop_plan_count_parts(path);
         sound = n > 0;
         for (uint32_t i = 0; i < n && sound; i++) {
@@ -457,7 +459,7 @@ drop_damaged(const char *path)
     return !sound;
 }
 
-/* Adds the kernels that the driver refused to those that are avoided on the device.  *out_new: those that are new, with commas. */
+/* Adds the rejected kernels to those to avoid on the device. *out_new: the new names, separated by commas. */
 static void
 add_refused(struct dop_cli_models *m, dop_buf *out_new)
 {
@@ -476,8 +478,8 @@ add_refused(struct dop_cli_models *m, dop_buf *out_new)
     m->refused.n = 0;
 }
 
-/* Makes plans that do without the kernels which the driver of the device refused or, as --check found, gets wrong.  False: nothing was
- * refused, or nothing else does what these kernels do: all stays as it was. */
+/* Recompiles the plans without kernels that the driver rejected or that failed --check. Returns false, with nothing
+ * changed, if there are none or they have no alternative. */
 static bool
 avoid_refused(const dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
 {
@@ -488,7 +490,7 @@ avoid_refused(const dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
     dop_buf_append(&before, m->here.avoid.data ? m->here.avoid.data : "", m->here.avoid.size);
     add_refused(m, &names);
     bool again = names.size > 0 && !names.failed && !before.failed;
-    dop_status st = again ? mix(&m->here, &why) : DOP_OK;
+    dop_status st = again ? make_device_key(&m->here, &why) : DOP_OK;
     if (again && st == DOP_OK)
         st = make_all(cli, m, &why);
     again = again && st == DOP_OK;
@@ -506,19 +508,19 @@ avoid_refused(const dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
         dop_buf_finish(&m->here.avoid);
         m->here.avoid = before;
         before = (dop_buf){0};
-        if (mix(&m->here, NULL) == DOP_OK && names.size > 0)
-            (void)make_all(cli, m, NULL); /* the plans that there were */
+        if (make_device_key(&m->here, NULL) == DOP_OK && names.size > 0)
+            (void)make_all(cli, m, NULL); /* restores the previous plans */
     }
     dop_buf_finish(&names);
     dop_buf_finish(&before);
     return again;
 }
 
-/* After a mode has succeeded: the kernels that it did without are not tried again on the device, until the driver is another one. */
+/* Stores the kernels to avoid after a successful run, until the driver changes. */
 static void
-remember(struct dop_cli_models *m)
+store_avoided_kernels(struct dop_cli_models *m)
 {
-    if (m->avoids) /* in a cache that may only be read, the next run finds out again */
+    if (m->avoids) /* with a read-only cache, the next run finds them again */
         (void)dop_plan_cache_avoid(&m->cache, &m->here.bare, m->release, m->here.avoid.data, NULL);
     m->avoids = false;
 }
@@ -529,10 +531,11 @@ dop_cli_models_again(dop_cli *cli, dop_status *io_st, dop_diag *diag)
     struct dop_cli_models *m = cli->compiled;
     bool again = false;
     if (m && *io_st == DOP_OK) {
-        /* The text did without kernels that were refused behind it; the next one begins with a plan that has none of them. */
+        /* The run succeeded, but kernels were rejected in the background: the next run starts with a plan that
+         * avoids them. */
         if (m->refused.n > 0)
             (void)avoid_refused(cli, m, NULL);
-        remember(m);
+        store_avoided_kernels(m);
     }
     if (!m || m->n == 0 || *io_st == DOP_OK || *io_st == DOP_E_USAGE || !m->list[0].plan)
         return false;
@@ -556,7 +559,7 @@ dop_cli_models_again(dop_cli *cli, dop_status *io_st, dop_diag *diag)
     }
     if (again) {
         dop_diag_clear(diag);
-        *io_st = m->tied && !m->looked ? identify(cli, m, diag) : DOP_OK;
+        *io_st = m->tied && !m->looked ? identify_device(cli, m, diag) : DOP_OK;
         m->other = m->looked = false;
         if (*io_st == DOP_OK)
             *io_st = make_all(cli, m, diag);
@@ -610,7 +613,7 @@ dop_mode_cache_list(dop_cli *cli, dop_diag *diag)
     dop_buf text = {0};
     dop_status st = DOP_OK;
     DOP_TRY(need_folder(cli, diag));
-    DOP_TRY(dop_plan_cache_list(cli->cache_dir, limit_of(cli), diag, &text));
+    DOP_TRY(dop_plan_cache_list(cli->cache_dir, get_cache_limit(cli), diag, &text));
     DOP_TRY(dop_cli_print_buf(&text, diag));
 error:
     dop_buf_finish(&text);

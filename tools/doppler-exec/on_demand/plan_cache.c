@@ -18,15 +18,15 @@
 enum {
     KEY_DIGITS = 32,
     DEVICE_DIGITS = 16,
-    MOST_FILES = 4096 /* files whose digests are remembered */,
-    MOST_AVOIDED = 512 /* bytes */
+    MOST_FILES = 4096 /* maximum number of cached digests */,
+    MOST_AVOIDED = 512 /* maximum bytes of the list */
 };
 
 static const char plan_ending[] = ".plan";
 
-/* Makes a folder and its parents.  0, or errno. */
+/* Creates a folder and its parents. Returns 0 or errno. */
 static int
-make_folders(const char *dir)
+make_cache_folders(const char *dir)
 {
     char *path = strdup(dir);
     if (!path)
@@ -65,7 +65,7 @@ dop_plan_cache_open(const char *cache_dir, uint64_t limit, dop_diag *diag, dop_p
         dop_plan_cache_close(out);
         return DOP_NO_MEMORY(diag);
     }
-    int error = make_folders(out->files);
+    int error = make_cache_folders(out->files);
     if (!error && (out->lock = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666)) < 0)
         error = errno;
     free(lock);
@@ -94,7 +94,7 @@ dop_plan_cache_path(const dop_plan_cache *cache, const dop_cache_key *key, const
     return asprintf(&path, "%s/%s-%s%s", cache->dir, key->text, device->text, plan_ending) < 0 ? NULL : path;
 }
 
-/* Is it the name of a plan of this cache? */
+/* True for the name of a plan in this cache. */
 static bool
 is_entry(const char *name)
 {
@@ -106,7 +106,7 @@ is_entry(const char *name)
 }
 
 static bool
-later(const struct timespec *a, const struct timespec *b)
+is_later_time(const struct timespec *a, const struct timespec *b)
 {
     return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec : a->tv_nsec > b->tv_nsec;
 }
@@ -120,7 +120,7 @@ dop_plan_cache_last(const dop_plan_cache *cache, const dop_cache_key *key, dop_c
     for (struct dirent *e; d && (e = readdir(d));) {
         struct stat sb;
         if (!is_entry(e->d_name) || strncmp(e->d_name, key->text, KEY_DIGITS) != 0 ||
-            fstatat(dirfd(d), e->d_name, &sb, 0) != 0 || (found && !later(&sb.st_mtim, &best)))
+            fstatat(dirfd(d), e->d_name, &sb, 0) != 0 || (found && !is_later_time(&sb.st_mtim, &best)))
             continue;
         best = sb.st_mtim;
         found = true;
@@ -137,11 +137,11 @@ dop_plan_cache_use(const char *path)
 {
     if (access(path, R_OK) != 0)
         return false;
-    (void)utimensat(AT_FDCWD, path, NULL, 0); /* a cache that may only be read is used in no order */
+    (void)utimensat(AT_FDCWD, path, NULL, 0); /* a read-only cache keeps no order of use */
     return true;
 }
 
-/* Locks or unlocks a byte of the lock file that belongs to the key.  Locks of open file descriptions hold between threads too. */
+/* Locks or unlocks the key's byte in the lock file. Open file description locks also work between threads. */
 static int
 change_lock(const dop_plan_cache *cache, const dop_cache_key *key, int command, short type)
 {
@@ -159,7 +159,8 @@ dop_status
 dop_plan_cache_lock(const dop_plan_cache *cache, const dop_cache_key *key, const dop_progress *progress, dop_diag *diag,
                     bool *out_waited)
 {
-    const struct timespec pause = {.tv_nsec = 20 * 1000 * 1000}; /* waiting in the system could not be cancelled */
+    const struct timespec pause = {.tv_nsec =
+                                       20 * 1000 * 1000}; /* polls, because a blocking wait could not be cancelled */
     *out_waited = false;
     if (cache->error)
         return cannot_keep(cache, diag);
@@ -180,9 +181,9 @@ dop_plan_cache_unlock(const dop_plan_cache *cache, const dop_cache_key *key)
     (void)change_lock(cache, key, F_OFD_SETLK, F_UNLCK);
 }
 
-/* The path of what --cache-list shows of a plan. */
+/* Returns the path of a plan's entry for --cache-list. */
 static char *
-text_of(const char *path)
+make_text_path(const char *path)
 {
     char *text = strdup(path);
     if (text)
@@ -190,7 +191,7 @@ text_of(const char *path)
     return text;
 }
 
-/* Removes what is in a folder that is ours.  Links are removed, not followed. */
+/* Removes the contents of a folder of the cache. Removes links without following them. */
 static void
 empty_folder(int at, const char *name, int depth, uint64_t *io_bytes)
 {
@@ -219,7 +220,7 @@ void
 dop_plan_cache_remove(const char *path)
 {
     uint64_t bytes = 0;
-    char *text = text_of(path);
+    char *text = make_text_path(path);
     if (unlink(path) != 0 && errno == EISDIR) {
         empty_folder(AT_FDCWD, path, 0, &bytes);
         (void)rmdir(path);
@@ -233,10 +234,11 @@ dop_status
 dop_plan_cache_describe(const char *path, const char *model, const char *options, const char *device, dop_diag *diag)
 {
     dop_buf all = {0};
-    char *to = text_of(path);
+    char *to = make_text_path(path);
     const char *const lines[] = {model, options, device};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        for (const char *c = lines[i]; *c; c++) /* names of files may have anything; a list has a line each */
+        for (const char *c = lines[i]; *c;
+             c++) /* replaces control characters of file names, as the list has one line per entry */
             dop_buf_append(&all, (unsigned char)*c < 0x20 || *c == 0x7f ? "?" : c, 1);
         dop_buf_puts(&all, "\n");
     }
@@ -246,7 +248,8 @@ dop_plan_cache_describe(const char *path, const char *model, const char *options
     return st;
 }
 
-/* The file of the kernels that are avoided on a device: the release, and their names with commas, each on a line. */
+/* Returns the path of a device's list of kernels to avoid. The file has two lines: the release, and the names
+ * separated by commas. */
 static char *
 avoid_path(const dop_plan_cache *cache, const dop_cache_device *device)
 {
@@ -287,7 +290,8 @@ dop_plan_cache_avoid(const dop_plan_cache *cache, const dop_cache_device *device
     return st;
 }
 
-/* --- what there is --------------------------------------------------------------------------------------------------------- */
+/* --- listing and trimming
+ * ------------------------------------------------------------------------------------------ */
 
 typedef struct entry {
     char name[KEY_DIGITS + DEVICE_DIGITS + 8];
@@ -296,7 +300,7 @@ typedef struct entry {
 } entry;
 
 typedef struct entries {
-    entry *list; /* owned, the one that was not used for longest first */
+    entry *list; /* owned; least recently used first */
     size_t n, cap;
     uint64_t bytes;
 } entries;
@@ -305,10 +309,10 @@ static int
 by_use(const void *a, const void *b)
 {
     const entry *x = a, *y = b;
-    return later(&x->used, &y->used) ? 1 : later(&y->used, &x->used) ? -1 : strcmp(x->name, y->name);
+    return is_later_time(&x->used, &y->used) ? 1 : is_later_time(&y->used, &x->used) ? -1 : strcmp(x->name, y->name);
 }
 
-/* A temporary file NAME.tmp.PID of a process that is no more. */
+/* True for a temporary file NAME.tmp.PID of a process that has ended. */
 static bool
 is_left(const char *name)
 {
@@ -349,7 +353,7 @@ list_entries(const char *dir)
     return all;
 }
 
-/* Forgets all digests when there are very many: they are computed again when they are needed. */
+/* Removes all digests if there are too many. They are computed again when needed. */
 static void
 trim_files(const char *dir)
 {
@@ -389,7 +393,7 @@ dop_plan_cache_trim(const dop_plan_cache *cache, uint64_t need, const char *keep
     trim_files(cache->files);
 }
 
-/* Appends a line about a plan. */
+/* Appends a plan's line of --cache-list. */
 static void
 put_entry(const char *dir, const entry *x, dop_buf *out)
 {
@@ -404,7 +408,7 @@ put_entry(const char *dir, const entry *x, dop_buf *out)
     if (path.data && dop_map_open(path.data, NULL, &map) == DOP_OK)
         dop_buf_append(&text, map.data, map.size < 65536 ? (size_t)map.size : 65536);
     dop_map_close(&map);
-    for (size_t i = 0; i < text.size; i++) /* a terminal would obey some */
+    for (size_t i = 0; i < text.size; i++) /* removes terminal control characters */
         if ((unsigned char)text.data[i] < 0x20 && text.data[i] != '\n')
             text.data[i] = '?';
     rest = text.data;

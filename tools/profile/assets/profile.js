@@ -107,7 +107,7 @@ c.addEventListener("wheel", ev => { ev.preventDefault();
   if (ev.shiftKey) { const d = (to - from) * Math.sign(ev.deltaY || ev.deltaX) * .15; view(from + d, to + d); }
   else zoom(T(ev.clientX - c.getBoundingClientRect().left), Math.pow(1.0015, ev.deltaY)); }, {passive: false});
 let drag = null, kept = false;
-/* The box in question and what is known of it, at a place of the window. */
+/* Highlights box b and shows its tooltip at a position in the window; hides it if b is null. */
 function point(b, x, y) {
   if (b !== hot) { hot = b; draw(); }
   tip.style.display = b ? "block" : "none";
@@ -117,7 +117,7 @@ function point(b, x, y) {
   tip.style.top = Math.max(8, Math.min(y, innerHeight - tip.offsetHeight - 8)) + "px";
 }
 const forget = () => { kept = false; point(null); };
-/* Up and down go from box to box of a lane; the view follows. */
+/* Moves the selection along a lane and scrolls the view to it. */
 function walk(by) {
   const lane = byLane[hot && hot.lane !== undefined ? hot.lane : laneDispatch];
   if (!lane.length) return;
@@ -152,7 +152,7 @@ c.addEventListener("dblclick", ev => { const b = under(ev); if (b) show(b, .05);
 addEventListener("keydown", ev => { const w = to - from, m = (from + to) / 2;
   if (ev.key === "Escape") forget();
   else if (ev.key === "ArrowDown" || ev.key === "ArrowUp") {
-    if (document.activeElement !== c) return; /* elsewhere they scroll */
+    if (document.activeElement !== c) return; /* without focus, the keys scroll the page */
     ev.preventDefault();
     walk(ev.key === "ArrowDown" ? 1 : -1);
   } else if (ev.key === "ArrowLeft") view(from - w * .2, to - w * .2);
