@@ -510,8 +510,14 @@ validate_value(validator *v, const json_t *schema, const json_t *x, evaluated *o
     }
     const bool rest = json_object_get(schema, "unevaluatedItems") || json_object_get(schema, "unevaluatedProperties");
     own.n = json_is_array(x) ? json_array_size(x) : json_object_size(x);
-    if (!out && rest && own.n > 0 && (own.seen = calloc(own.n, sizeof *own.seen)))
+    if (!out && rest && own.n > 0) {
+        own.seen = calloc(own.n, sizeof *own.seen);
+        if (!own.seen) {
+            fail_validation(v, DOP_E_NOMEM, "out of memory", "");
+            return true;
+        }
         out = &own;
+    }
     v->scope[v->depth++] = dop_schema_index_base(v->index, schema);
     /* Starts with nothing evaluated, because evaluation by sibling schemas does not count for this one. */
     bool good;
