@@ -49,8 +49,8 @@ matches_member_pattern(dop_schema *s, const object *o, const char *pattern, cons
         if (strcmp(json_string_value(p), pattern) != 0 || !o->matchers[i])
             continue;
         pcre2_match_data *data = pcre2_match_data_create(1, NULL);
-        const int found = data ? pcre2_match(o->matchers[i], (PCRE2_SPTR)name, strlen(name), 0, 0, data, NULL)
-                               : PCRE2_ERROR_NOMEMORY;
+        const int found =
+            data ? pcre2_match(o->matchers[i], (PCRE2_SPTR)name, strlen(name), 0, 0, data, NULL) : PCRE2_ERROR_NOMEMORY;
         pcre2_match_data_free(data);
         if (found < 0 && found != PCRE2_ERROR_NOMATCH)
             dop_schema_refuse(s, "patternProperties: \"%.100s\" takes too many steps", pattern);

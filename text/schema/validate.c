@@ -129,8 +129,7 @@ matches_value_pattern(validator *v, const char *pattern, const char *text, size_
         return true;
     }
     pcre2_match_data *data = pcre2_match_data_create(1, NULL);
-    const int found =
-        data ? pcre2_match(e->code, (PCRE2_SPTR)text, n, 0, 0, data, NULL) : PCRE2_ERROR_NOMEMORY;
+    const int found = data ? pcre2_match(e->code, (PCRE2_SPTR)text, n, 0, 0, data, NULL) : PCRE2_ERROR_NOMEMORY;
     pcre2_match_data_free(data);
     if (found < 0 && found != PCRE2_ERROR_NOMATCH)
         fail_validation(v, DOP_E_LIMIT, "a regular expression takes too many steps: ", pattern);

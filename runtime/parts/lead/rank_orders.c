@@ -56,8 +56,7 @@ order_fits_plan(const dop_order *o, const dop_plan_model *m)
     case DOP_ORDER_CLEAR_PLACE:
         return a[0] < n;
     case DOP_ORDER_COPY_PLACE:
-        return a[0] < n && a[1] < n && a[2] <= m->ctx && a[3] < m->state_copies &&
-               a[4] < m->state_copies;
+        return a[0] < n && a[1] < n && a[2] <= m->ctx && a[3] < m->state_copies && a[4] < m->state_copies;
     case DOP_ORDER_COPY_PAGE:
         return a[0] < m->n_pages && a[1] < m->n_pages && a[2] <= m->page;
     case DOP_ORDER_SLOTS:
@@ -68,8 +67,7 @@ order_fits_plan(const dop_order *o, const dop_plan_model *m)
     case DOP_ORDER_SIZE:
     case DOP_ORDER_READ:
     case DOP_ORDER_WRITE:
-        return a[0] < n + DOP_MAX_SLOTS && a[1] <= a[2] && a[2] <= m->ctx && a[3] <= 3 &&
-               a[4] < m->state_copies;
+        return a[0] < n + DOP_MAX_SLOTS && a[1] <= a[2] && a[2] <= m->ctx && a[3] <= 3 && a[4] < m->state_copies;
     default:
         return true;
     }

@@ -470,8 +470,8 @@ Test(ranks, refused)
 
 Test(ranks, orders)
 {
-    const dop_plan_model facts = {.vocab = 100, .ctx = 64, .n_sequences = 4, .page = 16, .n_pages = 8,
-                                  .state_copies = 3};
+    const dop_plan_model facts = {
+        .vocab = 100, .ctx = 64, .n_sequences = 4, .page = 16, .n_pages = 8, .state_copies = 3};
     const dop_order_row rows[2] = {{5, 63, 3, 2}, {99, 0, 0, 0}}, bad = {5, 64, 0, 0}, gone = {5, 63, 0, 3};
     const uint32_t pages[2] = {7, 1}, page = 8;
     const dop_order good[] = {
