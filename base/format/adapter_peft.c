@@ -121,7 +121,7 @@ look_up_pattern_value(const dop_adapter_config *c, const json_t *patterns, const
         bool is = false;
         const dop_status st = fits_peft_pattern(pattern, module, &is);
         if (st == DOP_E_NOMEM)
-            return DOP_FAIL(diag, st, "out of host memory");
+            return DOP_NO_MEMORY(diag);
         if (st != DOP_OK)
             return DOP_FAIL_IN(diag, st, c->path, "\"%.80s\" is no pattern that is read here", pattern);
         if (is && !(dop_json_number(value, io_value) && isfinite(*io_value) && fabs(*io_value) <= 1e6))

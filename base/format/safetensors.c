@@ -354,9 +354,13 @@ open_st_index(opener *o, const char *index_path, dop_st_set *out_set)
     if (st != DOP_OK)
         goto error;
     size_t cap = json_object_size(map.object);
-    dop_st_tensor *list = cap <= MAX_TENSORS ? dop_arena_alloc(o->arena, (cap ? cap : 1) * sizeof *list) : NULL;
-    if (!list) {
+    if (cap > MAX_TENSORS) {
         st = DOP_FAIL_IN(o->diag, DOP_E_INPUT, index_path, "weight_map: %zu tensors do not fit", cap);
+        goto error;
+    }
+    dop_st_tensor *list = dop_arena_alloc(o->arena, (cap ? cap : 1) * sizeof *list);
+    if (!list) {
+        st = DOP_NO_MEMORY(o->diag);
         goto error;
     }
     uint32_t n = 0;
@@ -424,8 +428,10 @@ join_shards(opener *o, struct dirent *const *files, uint32_t n, dop_st_set *out_
         st = open_st_file(o, files[i]->d_name, &sets[i]);
         all += sets[i].n;
     }
-    if (st == DOP_OK && (all > MAX_TENSORS || !(list = dop_arena_alloc(o->arena, (all + 1) * sizeof *list))))
+    if (st == DOP_OK && all > MAX_TENSORS)
         st = DOP_FAIL_IN(o->diag, DOP_E_INPUT, o->dir, "%llu tensors do not fit", (unsigned long long)all);
+    if (st == DOP_OK && !(list = dop_arena_alloc(o->arena, (all + 1) * sizeof *list)))
+        st = DOP_NO_MEMORY(o->diag);
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
         memcpy(list + at, sets[i].tensors, sets[i].n * sizeof *list);
         at += sets[i].n;

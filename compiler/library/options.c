@@ -20,19 +20,19 @@ parse_sizes(const char *option, const char *list, uint32_t largest, uint32_t mos
         char *end = NULL;
         unsigned long v = strtoul(p, &end, 10);
         if (end == p || v < 1 || v > largest || (*end && *end != ','))
-            return DOP_FAIL(diag, DOP_E_USAGE, "--%s %s: expected sizes from 1 to %u, separated by commas", option,
+            return DOP_FAIL(diag, DOP_E_USAGE, "`%s` %s: expected sizes from 1 to %u, separated by commas", option,
                             list, largest);
         bool there = false;
         for (uint32_t i = 0; i < n; i++)
             there = there || out_sizes[i] == v;
         if (!there && n == most)
-            return DOP_FAIL(diag, DOP_E_USAGE, "--%s %s: at most %u sizes", option, list, most);
+            return DOP_FAIL(diag, DOP_E_USAGE, "`%s` %s: at most %u sizes", option, list, most);
         if (!there)
             out_sizes[n++] = (uint32_t)v;
         p = *end ? end + 1 : end;
     }
     *out_n = n;
-    return n ? DOP_OK : DOP_FAIL(diag, DOP_E_USAGE, "--%s needs at least one size", option);
+    return n ? DOP_OK : DOP_FAIL(diag, DOP_E_USAGE, "`%s` needs at least one size", option);
 }
 
 /* Parses --size as WIDTHxHEIGHT in pixels. */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum { TILE_UNIT = 16, PART_UNIT = 8, TOKENS_OF_PART = 3, ROWS_OF_PART = 4 };
-enum { MOST_TILE = 4096, MOST_NUMBER = 1 << 24, MOST_COLUMNS = 12 };
+enum { MOST_TILE = 4096, MOST_NUMBER = 1 << 24 };
 
 static const struct number {
     const char *name;

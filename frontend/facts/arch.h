@@ -6,7 +6,6 @@
 #include "base/arena.h"
 #include "base/base.h"
 #include "base/storage/types.h"
-#include "frontend/facts/arch.h"
 
 /* Normalization over the last axis: norm(x) * (weight + add) + bias. A zeroed struct means no normalization. */
 typedef enum dop_norm_kind { DOP_NORM_NONE, DOP_NORM_RMS, DOP_NORM_LAYER } dop_norm_kind;

@@ -59,7 +59,8 @@ typedef struct dop_generation_token {
 
 /* Creates a generation.  options: NULL for the defaults.  Without a matcher, a custom sampler of the sequence stays in use
  * (dop_sequence_set_sampler).  DOP_E_USAGE: matcher combined with log-probabilities, sampling parameters that are not finite, or n_top
- * above the vocabulary size.  Destroy the generation before the sequence. */
+ * above the vocabulary size; DOP_E_INPUT: the matcher is for a smaller vocabulary than the model's.  Destroy the generation before the
+ * sequence. */
 dop_status dop_generation_create(dop_sequence *sequence, const dop_generation_options *options, dop_diag *diag,
                                  dop_generation **out_generation);
 void dop_generation_destroy(dop_generation *generation); /* accepts NULL */

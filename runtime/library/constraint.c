@@ -148,6 +148,12 @@ dop_constraint_matcher_inside(dop_constraint_matcher *matcher)
     return matcher->matcher;
 }
 
+uint32_t
+dop_constraint_matcher_vocab(const dop_constraint_matcher *matcher)
+{
+    return matcher->n_vocab;
+}
+
 dop_status
 dop_constraint_matcher_pick(void *user, const float *logits, uint32_t vocab, const uint32_t *tokens, size_t n_tokens,
                             dop_diag *diag, uint32_t *out_id)

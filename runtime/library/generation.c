@@ -281,6 +281,9 @@ dop_generation_create(dop_sequence *sequence, const dop_generation_options *opti
     const dop_generation_options *o = options ? options : &usual;
     dop_model *m = sequence->model;
     struct dop_matcher *matcher = o->matcher ? dop_constraint_matcher_inside(o->matcher) : NULL;
+    if (matcher && dop_constraint_matcher_vocab(o->matcher) < m->plan.model->vocab)
+        return DOP_FAIL(diag, DOP_E_INPUT, "the shape is for a vocabulary of %u tokens, not %u",
+                        dop_constraint_matcher_vocab(o->matcher), m->plan.model->vocab);
     if (matcher && o->sampling && o->sampling->logprobs)
         return DOP_FAIL(diag, DOP_E_USAGE, "a matcher and log-probabilities exclude one another");
     if (o->sampling && !dop_sampling_can_pick(o->sampling))

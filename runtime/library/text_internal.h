@@ -13,5 +13,7 @@ const dop_plan *dop_text_plan(const dop_text *text);
 const dop_tokenizer *dop_text_tokenizer(const dop_text *text);
 /* constraint.c: returns the grammar matcher inside a dop_constraint_matcher, which keeps ownership. */
 struct dop_matcher *dop_constraint_matcher_inside(dop_constraint_matcher *matcher);
+/* constraint.c: returns the vocabulary size that the matcher is for. */
+uint32_t dop_constraint_matcher_vocab(const dop_constraint_matcher *matcher);
 
 #endif

@@ -217,8 +217,6 @@ subtract_penalties(dop_sampler *s, const uint32_t *history, size_t n_history)
         const uint32_t id = history[i];
         if (id >= s->vocab) /* a row of features */
             continue;
-        if (id >= s->vocab)
-            continue;
         s->logits[id] -= p->frequency_penalty + (s->stamp[id] == s->n_stamps ? 0 : p->presence_penalty);
         s->stamp[id] = s->n_stamps;
     }

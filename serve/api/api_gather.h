@@ -54,7 +54,6 @@ void dop_gather_check_reasoning(gathering *g);
 void dop_gather_shape(gathering *g);
 /* Adds the constraint of member `param`, or refuses the request. wrong: why the constraint cannot be met, or NULL.
  * compact: default of compact_json. */
-void dop_gather_shape(gathering *g);
 void dop_gather_demand(gathering *g, const char *param, const char *wrong, const dop_shape_demand *demand,
                        bool compact);
 /* Functions of api_texts.c. */

@@ -152,10 +152,11 @@ dop_answer_event(dop_answer *answer, const char *name, json_t *value)
 void
 dop_answer_failed_event(dop_answer *answer, const dop_job_state *s)
 {
-    dop_answer error = {0};
+    dop_answer error = {.errors = answer->errors};
     dop_answer_failure(&error, s);
-    dop_buf_printf(&answer->body, "data: %s\n\n", error.body.data ? error.body.data : "{}");
-    dop_buf_finish(&error.body);
+    dop_answer_error_event(&error);
+    dop_buf_append(&answer->body, error.body.data, error.body.size);
+    dop_answer_finish(&error);
 }
 
 void

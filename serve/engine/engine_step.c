@@ -98,11 +98,13 @@ place_prompt_images(dop_engine *e, dop_job *job, dop_diag *diag)
 {
     dop_status st = DOP_OK;
     const uint32_t n = job->request.n_images;
-    for (uint32_t i = 0; i < n; i++)
-        if ((st = dop_image_see(job->images[i], diag)) == DOP_OK) {
-            e->metrics.pictures++;
-            e->metrics.pictures_kept += dop_image_was_kept(job->images[i]);
-        }
+    for (uint32_t i = 0; i < n; i++) {
+        DOP_TRY(dop_image_see(job->images[i], diag));
+        dop_engine_lock(e);
+        e->metrics.pictures++;
+        e->metrics.pictures_kept += dop_image_was_kept(job->images[i]);
+        dop_engine_unlock(e);
+    }
     DOP_TRY(dop_images_place(job->request.eyes, job->tokens_of, job->request.n_prompt, job->images, n, diag));
 error:
     job->placed = st == DOP_OK;

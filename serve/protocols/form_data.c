@@ -13,6 +13,8 @@ typedef struct form {
     const char *at, *end;
     char mark[MOST_BOUNDARY + 8]; /* delimiter before a part's head: CR LF, two hyphens, the boundary */
     size_t n_mark;
+    bool is_too_long; /* a text field exceeds MOST_TEXT bytes */
+    bool no_memory;
     dop_form_data *out;
 } form;
 
@@ -74,10 +76,12 @@ add_form_file(form *f, const char *name, const char *bytes, size_t n)
 static bool
 add_form_text(form *f, const char *name, const char *text, size_t n)
 {
-    json_t *value = n > 0 && n <= MOST_TEXT ? dop_json_text(text, n) : NULL;
     const size_t len = strlen(name);
     if (n == 0)
         return true;
+    f->is_too_long = n > MOST_TEXT;
+    json_t *value = f->is_too_long ? NULL : dop_json_text(text, n);
+    f->no_memory = !value && !f->is_too_long;
     if (!value)
         return false;
     if (len < 2 || strcmp(name + len - 2, "[]") != 0)
@@ -120,6 +124,7 @@ dop_request_form(const dop_api_request *request, dop_answer *answer, dop_form_da
     form f = {.at = body, .end = body + request->n_body, .out = out_form};
     bool last = false, good = false;
     *out_form = (dop_form_data){.fields = json_object()};
+    f.no_memory = !out_form->fields;
     if (!dop_budget_step(request->budget, request->n_body / 16 + 1)) {
         dop_answer_error(answer, &(dop_api_error){400, "invalid_request_error", "request_too_costly", NULL},
                          "reading the request takes longer than is allowed");
@@ -133,8 +138,14 @@ dop_request_form(const dop_api_request *request, dop_answer *answer, dop_form_da
     }
     if (good && last)
         return true;
-    dop_answer_error(answer, &(dop_api_error){400, "invalid_request_error", "invalid_form", NULL},
-                     "the body is no complete multipart/form-data");
+    if (f.no_memory)
+        dop_answer_no_memory(answer);
+    else if (f.is_too_long)
+        dop_answer_error(answer, &(dop_api_error){400, "invalid_request_error", "invalid_form", NULL},
+                         "a text field of the form must be at most %d bytes", MOST_TEXT);
+    else
+        dop_answer_error(answer, &(dop_api_error){400, "invalid_request_error", "invalid_form", NULL},
+                         "the body is no complete multipart/form-data");
     json_decref(out_form->fields);
     *out_form = (dop_form_data){0};
     return false;

@@ -178,15 +178,6 @@ end_message_stream(const dop_call *c, streamed *m, const dop_news *news, dop_ans
 }
 
 static void
-append_stream_error(const dop_job_state *s, dop_answer *answer)
-{
-    dop_answer error = {.errors = DOP_ERRORS_ANTHROPIC};
-    dop_answer_failure(&error, s);
-    dop_buf_printf(&answer->body, "event: error\ndata: %s\n\n", error.body.data ? error.body.data : "{}");
-    dop_answer_finish(&error);
-}
-
-static void
 write_message_stream(dop_call *c, const dop_news *news, dop_answer *answer)
 {
     streamed *m = c->state;
@@ -218,7 +209,7 @@ write_message_stream(dop_call *c, const dop_news *news, dop_answer *answer)
     if (news->ended && news->good)
         end_message_stream(c, m, news, answer);
     else if (news->ended)
-        append_stream_error(&news->state, answer);
+        dop_answer_failed_event(answer, &news->state);
 }
 
 const dop_writer dop_messages_writer = {

@@ -86,7 +86,8 @@ fuzz_models_file(const uint8_t *data, size_t size)
 void
 fuzz_orders(const uint8_t *data, size_t size)
 {
-    static const dop_plan_model plan = {.ctx = 64, .page = 16, .n_pages = 8, .n_sequences = 2, .vocab = 32};
+    static const dop_plan_model plan = {
+        .ctx = 64, .page = 16, .n_pages = 8, .n_sequences = 2, .vocab = 32, .state_copies = 2};
     uint32_t *own = malloc(size + 4); /* messages are aligned */
     dop_order order;
     dop_diag diag = {0};

@@ -97,6 +97,8 @@ raw 400 'no complete multipart' "$multi" '--b\r\n'
 raw 400 'no complete multipart' "$multi" '--b\r\nContent-Disposition: form-data; name="file"\r\n\r\nx'
 raw 400 'no complete multipart' "$multi" '--b\r\nContent-Disposition: form-data\r\n\r\nx\r\n--b--\r\n'
 raw 400 'no complete multipart' "$multi" '--b\r\nContent-Disposition: form-data; name="file"\r\n\r\nx\r\n--b\r\n'
+raw 400 'must be at most 65536 bytes' "$multi" \
+    "--b\r\nContent-Disposition: form-data; name=\"prompt\"\r\n\r\n$(printf '%070000d' 0)\r\n--b--\r\n"
 raw 400 'this is no audio' "$multi" '--b\r\nContent-Disposition: form-data; filename="name=x"; name="file"\r\n\r\n\r\n--b--\r\n'
 # A client that leaves: the next request does not wait for what it asked for.
 "$TOOLS/sound" 200 4 >long.wav

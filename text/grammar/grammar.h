@@ -75,7 +75,7 @@ dop_status dop_matcher_prepare(dop_matcher *matcher, uint64_t steps, dop_diag *d
 /* Returns the mask of allowed next tokens: one bit per token, [(n_vocab + 31) / 32] words, lowest bit first. Valid
  * until the next call with this matcher. Returns NULL after a failure, with the errors of dop_matcher_prepare(). */
 const uint32_t *dop_matcher_mask(dop_matcher *matcher, dop_diag *diag);
-/* Sets the logits of tokens that are not allowed next to -infinity. */
+/* Sets the logits of tokens that are not allowed next to -infinity. n_vocab: at most the vocabulary's. */
 dop_status dop_matcher_apply(dop_matcher *matcher, float *logits, uint32_t n_vocab, dop_diag *diag);
 /* Advances by a generated token. Fails with DOP_E_INPUT if the token is not allowed. */
 dop_status dop_matcher_accept(dop_matcher *matcher, uint32_t id, dop_diag *diag);

@@ -151,6 +151,7 @@ shorten_category(const char *name, size_t n)
 void
 dop_pattern_to_pcre2(const char *pattern, size_t n, dop_buf *out)
 {
+    dop_buf_puts(out, "(*LIMIT_MATCH=200000)(*LIMIT_DEPTH=200000)"); /* about 10 ms; a schema may have many patterns */
     for (size_t i = 0; i < n; i++) {
         const char *at = pattern + i, *close = memchr(at, '}', n - i);
         const bool property = n - i > 3 && at[0] == '\\' && (at[1] == 'p' || at[1] == 'P') && at[2] == '{' && close;

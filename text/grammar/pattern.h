@@ -11,7 +11,7 @@ dop_status dop_pattern_term(dop_regular *r, const char *pattern, size_t n, dop_d
                             bool *out_irregular);
 
 /* Appends the expression in PCRE2's syntax, for the options PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_ALT_BSUX |
- * PCRE2_ALLOW_EMPTY_CLASS. */
+ * PCRE2_ALLOW_EMPTY_CLASS, with a limit on the steps of one match. */
 void dop_pattern_to_pcre2(const char *pattern, size_t n, dop_buf *out);
 
 #endif

@@ -374,7 +374,7 @@ add_unevaluated(dop_schema *s, dop_conjunction *c, const json_t *schema)
     reach r = {.names = json_object(), .patterns = json_object()};
     find_reach(s, schema, true, 0, &r);
     dop_closure of = {.names = dop_schema_keep(s, r.names, schema), .patterns = dop_schema_keep(s, r.patterns, schema)};
-    if (members && (r.some || r.all_members) && !json_is_true(members) && r.some)
+    if (members && r.some && !json_is_true(members))
         dop_schema_unenforced(s, "unevaluatedProperties");
     if (items && r.some && !json_is_true(items))
         dop_schema_unenforced(s, "unevaluatedItems");

@@ -40,7 +40,7 @@ typedef struct object {
 /* --- schemas of a member ------------------------------------------------------------------------------------------------------ */
 
 static bool
-matches_member_pattern(const object *o, const char *pattern, const char *name)
+matches_member_pattern(dop_schema *s, const object *o, const char *pattern, const char *name)
 {
     size_t i;
     const json_t *p;
@@ -49,23 +49,26 @@ matches_member_pattern(const object *o, const char *pattern, const char *name)
         if (strcmp(json_string_value(p), pattern) != 0 || !o->matchers[i])
             continue;
         pcre2_match_data *data = pcre2_match_data_create(1, NULL);
-        const bool found = data && pcre2_match(o->matchers[i], (PCRE2_SPTR)name, strlen(name), 0, 0, data, NULL) >= 0;
+        const int found =
+            data ? pcre2_match(o->matchers[i], (PCRE2_SPTR)name, strlen(name), 0, 0, data, NULL) : PCRE2_ERROR_NOMEMORY;
         pcre2_match_data_free(data);
-        return found;
+        if (found < 0 && found != PCRE2_ERROR_NOMATCH)
+            dop_schema_refuse(s, "patternProperties: \"%.100s\" takes too many steps", pattern);
+        return found >= 0;
     }
     return false;
 }
 
 /* True if a closure's names or patterns include the member, so that the closure's schema does not apply to it. */
 static bool
-is_closure_member(const object *o, const dop_closure *closure, const char *name)
+is_closure_member(dop_schema *s, const object *o, const dop_closure *closure, const char *name)
 {
     const char *pattern;
     json_t *v;
     if (json_object_get(closure->names, name))
         return true;
     json_object_foreach((json_t *)(uintptr_t)closure->patterns, pattern,
-                        v) if (matches_member_pattern(o, pattern, name)) return true;
+                        v) if (matches_member_pattern(s, o, pattern, name)) return true;
     return false;
 }
 
@@ -97,12 +100,12 @@ list_member_schemas(dop_schema *s, const object *o, const char *name, const json
         push_member_schema(list, &n, json_object_get(json_object_get(o->c->all[i], "properties"), name), io_never);
         json_object_foreach(json_object_get(o->c->all[i], "patternProperties"), pattern, v)
         {
-            if (matches_member_pattern(o, pattern, name))
+            if (matches_member_pattern(s, o, pattern, name))
                 push_member_schema(list, &n, v, io_never);
         }
     }
     for (size_t i = 0; i < o->c->n_closures; i++)
-        if (!o->c->closures[i].for_items && !is_closure_member(o, &o->c->closures[i], name))
+        if (!o->c->closures[i].for_items && !is_closure_member(s, o, &o->c->closures[i], name))
             push_member_schema(list, &n, o->c->closures[i].schema, io_never);
     for (size_t i = 0; i < o->n_key_schemas && !*io_never; i++) {
         json_t *text = json_string(name);

@@ -258,11 +258,12 @@ static dop_term
 make_name_term(dop_schema *s, dop_regular *r, const json_t *schema, const char *keyword, uint32_t depth)
 {
     const char *ref = json_string_value(json_object_get(schema, "$ref")), *key;
-    json_t *v, *list = json_is_object(schema) ? dop_schema_pinned(schema) : NULL;
+    json_t *v;
     size_t i;
     const json_t *one;
     if (!json_is_object(schema) || depth > 50)
         return json_is_false(schema) ? DOP_TERM_NONE : DOP_TERM_ANY;
+    json_t *list = dop_schema_pinned(schema);
     dop_term t = make_string_term(s, r, schema, PATTERN | LENGTH | (s->open ? 0 : FORMAT));
     if (list)
         t = dop_regular_and(r, t, make_words_term(s, r, list));

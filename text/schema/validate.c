@@ -128,17 +128,9 @@ matches_value_pattern(validator *v, const char *pattern, const char *text, size_
         fail_validation(v, DOP_E_INPUT, "no regular expression: ", pattern);
         return true;
     }
-    enum { MOST = 200000 }; /* limit on PCRE2 steps for one match, about 10 ms; a schema may have many patterns */
-    pcre2_match_context *limits = pcre2_match_context_create(NULL);
     pcre2_match_data *data = pcre2_match_data_create(1, NULL);
-    int found = PCRE2_ERROR_NOMEMORY;
-    if (limits && data) {
-        pcre2_set_match_limit(limits, MOST);
-        pcre2_set_depth_limit(limits, MOST);
-        found = pcre2_match(e->code, (PCRE2_SPTR)text, n, 0, 0, data, limits);
-    }
+    const int found = data ? pcre2_match(e->code, (PCRE2_SPTR)text, n, 0, 0, data, NULL) : PCRE2_ERROR_NOMEMORY;
     pcre2_match_data_free(data);
-    pcre2_match_context_free(limits);
     if (found < 0 && found != PCRE2_ERROR_NOMATCH)
         fail_validation(v, DOP_E_LIMIT, "a regular expression takes too many steps: ", pattern);
     return found >= 0;
@@ -510,8 +502,14 @@ validate_value(validator *v, const json_t *schema, const json_t *x, evaluated *o
     }
     const bool rest = json_object_get(schema, "unevaluatedItems") || json_object_get(schema, "unevaluatedProperties");
     own.n = json_is_array(x) ? json_array_size(x) : json_object_size(x);
-    if (!out && rest && own.n > 0 && (own.seen = calloc(own.n, sizeof *own.seen)))
+    if (!out && rest && own.n > 0) {
+        own.seen = calloc(own.n, sizeof *own.seen);
+        if (!own.seen) {
+            fail_validation(v, DOP_E_NOMEM, "out of memory", "");
+            return true;
+        }
         out = &own;
+    }
     v->scope[v->depth++] = dop_schema_index_base(v->index, schema);
     /* Starts with nothing evaluated, because evaluation by sibling schemas does not count for this one. */
     bool good;

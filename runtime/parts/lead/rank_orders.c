@@ -33,7 +33,7 @@ rows_fit(const dop_order *o, const dop_plan_model *m)
         return false;
     for (uint32_t i = 0; i < o->n_rows; i++)
         if (rows[i].token >= m->vocab || rows[i].position >= m->ctx || rows[i].place >= m->n_sequences ||
-            rows[i].parity > 1)
+            rows[i].parity >= m->state_copies)
             return false;
     return true;
 }
@@ -56,18 +56,18 @@ order_fits_plan(const dop_order *o, const dop_plan_model *m)
     case DOP_ORDER_CLEAR_PLACE:
         return a[0] < n;
     case DOP_ORDER_COPY_PLACE:
-        return a[0] < n && a[1] < n && a[2] <= m->ctx && a[3] <= 1 && a[4] <= 1;
+        return a[0] < n && a[1] < n && a[2] <= m->ctx && a[3] < m->state_copies && a[4] < m->state_copies;
     case DOP_ORDER_COPY_PAGE:
         return a[0] < m->n_pages && a[1] < m->n_pages && a[2] <= m->page;
     case DOP_ORDER_SLOTS:
         return a[0] <= DOP_MAX_SLOTS;
     case DOP_ORDER_COPY_SLOT:
         return (a[0] < n) != (a[1] < n) && a[0] < n + DOP_MAX_SLOTS && a[1] < n + DOP_MAX_SLOTS && a[2] <= m->ctx &&
-               a[3] <= 1 && a[4] <= 1;
+               a[3] < m->state_copies && a[4] <= 1;
     case DOP_ORDER_SIZE:
     case DOP_ORDER_READ:
     case DOP_ORDER_WRITE:
-        return a[0] < n + DOP_MAX_SLOTS && a[1] <= a[2] && a[2] <= m->ctx && a[3] <= 3 && a[4] <= 1;
+        return a[0] < n + DOP_MAX_SLOTS && a[1] <= a[2] && a[2] <= m->ctx && a[3] <= 3 && a[4] < m->state_copies;
     default:
         return true;
     }

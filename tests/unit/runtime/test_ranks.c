@@ -470,8 +470,9 @@ Test(ranks, refused)
 
 Test(ranks, orders)
 {
-    const dop_plan_model facts = {.vocab = 100, .ctx = 64, .n_sequences = 4, .page = 16, .n_pages = 8};
-    const dop_order_row rows[2] = {{5, 63, 3, 1}, {99, 0, 0, 0}}, bad = {5, 64, 0, 0};
+    const dop_plan_model facts = {
+        .vocab = 100, .ctx = 64, .n_sequences = 4, .page = 16, .n_pages = 8, .state_copies = 3};
+    const dop_order_row rows[2] = {{5, 63, 3, 2}, {99, 0, 0, 0}}, bad = {5, 64, 0, 0}, gone = {5, 63, 0, 3};
     const uint32_t pages[2] = {7, 1}, page = 8;
     const dop_order good[] = {
         {DOP_ORDER_OPEN, 5, {1, 2, 3, 1}, "plan"},
@@ -485,6 +486,7 @@ Test(ranks, orders)
     const dop_order wrong[] = {
         {DOP_ORDER_STEP, 2, {1, 1, 0, 0}, rows}, /* more rows than the schedule has */
         {DOP_ORDER_STEP, 1, {1, 8, 0, 0}, &bad},
+        {DOP_ORDER_STEP, 1, {1, 8, 0, 0}, &gone}, /* a copy that the plan lacks */
         {DOP_ORDER_STEP, 0, {1, 8, 0, 0}, NULL},
         {DOP_ORDER_STEP, 1, {1, 8, DOP_N_FORMS, 0}, rows},
         {DOP_ORDER_STEP, 1, {1, 8, 0, 0, DOP_N_ORDERS}, rows},
