@@ -148,7 +148,7 @@ dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *tar
     dop_tile other = {0};
     memset(c, 0, sizeof *c);
     for (int i = 1; i < DOP_VARIANT_COUNT; i++) {
-        const dop_variant *v = dop_variant_of(i);
+        const dop_variant *v = dop_variant_of((dop_variant_id)i);
         dop_tile tile;
         if (v->tpl != r->tpl)
             continue;
