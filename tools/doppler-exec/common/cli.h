@@ -185,7 +185,7 @@ extern const bool dop_cli_has_server;
 
 /* cli_info.c */
 /* Called for the plan of the command line, or for each of its parts: number i of n. plan: NULL if the part's file is
- * on another host. n is 1 for an undivided plan. */
+ * on another host. n is 1 for a plan in one part. */
 typedef dop_status dop_part_fn(void *user, const struct dop_plan *plan, uint32_t n, uint32_t i, dop_diag *diag);
 
 /* cli_logits.c: raw logits of every fed token, written to a file that is renamed into place when complete. */
