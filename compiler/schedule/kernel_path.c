@@ -6,7 +6,6 @@
 #include "passes/fusion/region.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static bool
@@ -458,31 +457,34 @@ dop_kernel_path_to_judge(const dop_kernel_path *p, uint32_t i, dop_phase phase)
     return (r->unfused || r->fused) && !r->changed && in_phase(r, phase);
 }
 
+/* True if the node is in a region of this name. The last region that has the node counts. *out_region: that region, or 0. */
+static bool
+is_in_named_region(const dop_graph *g, dop_node_id id, const char *name, dop_region_id *out_region)
+{
+    dop_region_id r = g->n_regions ? g->n_regions - 1 : 0;
+    while (r > 0 && (g->regions[r].dead || !dop_region_has(&g->regions[r], id)))
+        r--;
+    *out_region = r;
+    return r > 0 && dop_label_is(dop_region_label(g, &g->regions[r]), name);
+}
+
 /* For a rule that joins dispatches named A and B: counts the edges between two regions of these names. Keeps the most
  * informative reason why passes did not join them. */
 static void
 count_named_edges(dop_path_rule *rule, const dop_graph *g, const dop_fusion_log *log)
 {
-    dop_region_id *of = calloc(g->n_nodes, sizeof *of);
     uint32_t edges = 0;
-    for (dop_region_id r = 1; of && r < g->n_regions; r++)
-        for (uint32_t i = 0; !g->regions[r].dead && i < g->regions[r].n_nodes; i++)
-            of[g->regions[r].nodes[i]] = r;
-#define NAMED(node, name) (of[node] && dop_label_is(dop_region_label(g, &g->regions[of[node]]), name))
-    for (dop_node_id id = 1; of && id < g->n_nodes; id++)
-        for (uint32_t k = 0; k < dop_node_at(g, id)->n_srcs && NAMED(id, rule->reader); k++) {
-            const dop_node_id base = dop_node_base(g, dop_node_at(g, id)->src[k], NULL);
-            edges += of[base] != of[id] && NAMED(base, rule->op);
-        }
+    dop_region_id a, b;
+    for (dop_node_id id = 1; id < g->n_nodes; id++)
+        for (uint32_t k = 0; is_in_named_region(g, id, rule->reader, &b) && k < dop_node_at(g, id)->n_srcs; k++)
+            edges += is_in_named_region(g, dop_node_base(g, dop_node_at(g, id)->src[k], NULL), rule->op, &a) && a != b;
     for (uint32_t i = 0; edges && i < log->n; i++) {
         const dop_fusion_event *e = &log->items[i];
-        if (NAMED(e->producer, rule->op) && NAMED(e->consumer, rule->reader) &&
+        if (is_in_named_region(g, e->producer, rule->op, &a) && is_in_named_region(g, e->consumer, rule->reader, &b) &&
             dop_reason_weight(e->reason) > dop_reason_weight(rule->apart))
             rule->apart = e->reason;
     }
-#undef NAMED
     rule->edges += edges;
-    free(of);
 }
 
 void

@@ -66,7 +66,7 @@ dop_expert_program(dop_gen *gen, const dop_parts *p, uint32_t k_pad, const dop_n
                    dop_buf *decls, bool *out_each)
 {
     dop_emit *e = &gen->e;
-    *out_each = p->sum && k_pad != p->k;
+    *out_each = p->sum && (k_pad != p->k || !p->own_rows);
     if (!p->sum) {
         prog->unit = p->own_rows ? "dop_slot" : "0u";
         return;
@@ -75,7 +75,7 @@ dop_expert_program(dop_gen *gen, const dop_parts *p, uint32_t k_pad, const dop_n
     prog->times = "DOP_TIMES";
     prog->factors = dop_nest_named(n, weights);
     if (*out_each) {
-        prog->unit = "dop_j";
+        prog->unit = p->own_rows ? "dop_j" : "0u";
         prog->stage_base = dop_emit_str(e, "dop_j * %uu", k_pad);
         dop_buf_printf(decls, "#define DOP_TIMES(i) %s[dop_j]\n", weights);
     } else {

@@ -162,7 +162,8 @@ emit_columns(dop_rows_gen *s, const char *to, const char *in, dop_buf *out)
     if (s->blocks.by_pair)
         at = dop_emit_str(e, DOP_ROWS_PAIR " %% %uu * %uu + ", p->slots, p->k);
     else if (p->sum) {
-        at = dop_emit_str(e, "dop_slot * %uu + ", p->k);
+        if (p->own_rows)
+            at = dop_emit_str(e, "dop_slot * %uu + ", p->k);
         times = dop_emit_str(e, " * %s[dop_slot]", dop_choice_row(s->gen, dop_node_at(e->g, p->sum)->src[1]));
     }
     dop_index ix = {s->tb > 1 ? "t" : "0u", dop_emit_str(e, wide ? "(%sc)" : "(%sc + k)", at)};

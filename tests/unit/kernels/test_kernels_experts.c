@@ -108,3 +108,36 @@ Test(kernels_experts_whole, blocks_of_rows_agree_with_the_interpreter, .timeout 
 {
     check_shapes(KERNEL_LAB_BOTH, 0, N_SHAPES);
 }
+
+/* A sum over slots whose products share one row of the activation, read as it is or staged, in one row of a step. */
+Test(kernels_experts, a_sum_of_products_of_one_activation)
+{
+    static const char *const types[] = {"f16", "q8_0"};
+    kernel_lab *lab;
+    dop_buf why = {0};
+    if (!kernel_lab_open(&lab, &why))
+        cr_skip_test("%s", dop_buf_text(&why));
+    for (uint32_t i = 0; i < 2 * KERNEL_LAB_TARGETS; i++) {
+        dop_buf text = {0};
+        dop_buf_printf(&text,
+                       "graph sum(T=1, S<=34, Q=1) {\n"
+                       "  %%tok:u32[T] = input \"tokens\"\n"
+                       "  %%t:f16[16,96] = weight \"t0\"\n"
+                       "  %%r:f32[16,5] = weight \"t1\"\n"
+                       "  %%w:%s[5,24,96] = weight \"w1\"\n"
+                       "  %%x:f32[T,96] = gather %%t, %%tok\n"
+                       "  %%r0:f32[T,5] = gather %%r, %%tok\n"
+                       "  %%p:f32[T,5] = softmax %%r0\n"
+                       "  %%ids:u32[T,2] = top_k %%p k=2 groups=1 group_best=1 group_keep=1\n"
+                       "  %%pk:f32[T,2] = pick %%p, %%ids\n"
+                       "  %%g:f32[T,2,24] = matmul_at %%x, %%w, %%ids\n"
+                       "  %%y:f32[T,24] = weighted_sum %%g, %%pk\n"
+                       "  return %%x, %%y\n}\n",
+                       types[i % 2]);
+        cr_expect(kernel_lab_check(lab, text.data, text.size, kernel_lab_target(i / 2), KERNEL_LAB_BOTH, &why), "%s",
+                  dop_buf_text(&why));
+        dop_buf_finish(&text);
+    }
+    kernel_lab_close(lab);
+    dop_buf_finish(&why);
+}
