@@ -54,8 +54,8 @@ without libedit libcurl sndfile
 rm -rf tree
 check "optional libraries may be missing" configure
 for line in "DOPPLER_EDIT is off (line editing in doppler-exec -i): pkg-config does not find all of libedit" \
-    "DOPPLER_FETCH is off (the module that downloads models, -hf): pkg-config does not find all of libcurl, libcrypto" \
-    "DOPPLER_AUDIO is off (the module that reads audio): pkg-config does not find all of sndfile, samplerate, kissfft-float"; do
+    "DOPPLER_FETCH is off (the plugin that downloads models, -hf): pkg-config does not find all of libcurl, libcrypto" \
+    "DOPPLER_AUDIO is off (the plugin that reads audio): pkg-config does not find all of sndfile, samplerate, kissfft-float"; do
     check "one line: ${line%% *}" grep -qxF -e "-- $line" said
 done
 check "warnings are no errors" sh -c '! grep -q -- -Werror tree/compile_commands.json'
