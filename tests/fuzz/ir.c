@@ -149,7 +149,7 @@ generate(const dop_graph *g, const dop_target *target)
     static dop_templates templates;
     dop_diag diag = {0};
     if (templates.n == 0)
-        require(dop_templates_load(fuzz_program(), &templates, &diag) == DOP_OK);
+        require(dop_templates_load(DOP_GLSL_SOURCE_DIR, &templates, &diag) == DOP_OK);
     for (dop_region_id r = 1; r < g->n_regions; r++) {
         dop_selection choice;
         dop_kernel k;
