@@ -177,12 +177,6 @@ fuzz_file_gone(const char *name)
 }
 
 const char *
-fuzz_program(void)
-{
-    return program;
-}
-
-const char *
 fuzz_beside(const char *name)
 {
     static char path[1280];

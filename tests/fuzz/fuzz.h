@@ -38,8 +38,7 @@ const char *fuzz_file(const void *bytes, size_t size, size_t whole);
 /* The same for a file NAME in a folder of this process, whose path is *out_dir; it goes when the process ends well. */
 void fuzz_file_in(const char *name, const void *bytes, size_t size, size_t whole, const char **out_dir);
 void fuzz_file_gone(const char *name);
-/* The program's own path, and that of a file that lies beside it. */
-const char *fuzz_program(void);
+/* The path of a file next to the program. */
 const char *fuzz_beside(const char *name);
 /* grammar.c: the printable signs of ASCII, and some pieces of JSON. */
 struct dop_tokenizer;
