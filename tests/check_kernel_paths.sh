@@ -348,7 +348,7 @@ tile tiled-wg "wg must be 32 (bm / tm x bn / tn), not 64: matmul_tiled at L0/" l
 tile large-wg "wg must be a multiple of 32 between 32 and 256, not 4096: gemv_subgroup at L0/o" tier1 "$o, wg: 4096"
 tile other-field "bm is not a field of the tile of gemv_subgroup, whose fields are wg, lanes, rows, loops, unroll, stage" tier1 "$o, bm: 64"
 tile odd-wg "wg must be a multiple of 32 between 32 and 256, not 100" tier1 "$o, wg: 100, unroll: 99, rows: 77"
-tile much-code "rows x unroll must be at most 256 here, not 7623: gemv_subgroup at L0/o" tier1 "$o, wg: 128, unroll: 99, rows: 77"
+tile much-code "rows x unroll must be at most 128 here, not 7623: gemv_subgroup at L0/o" tier1 "$o, wg: 128, unroll: 99, rows: 77"
 tile units "bm must be 16 (all tokens in whole matrices), not 3: matmul_coop_own at L0/" nvidia-hopper "phase: prefill, op: qkv, bm: 3"
 tile two-rules "wg must be a multiple of 64 between 64 and 256, not 96: gemv_subgroup at L0/o" tier1 "$o, lanes: 64" "$o, wg: 96"
 # The rule that states the field that is wrong is the one that is named, and one that later rules outdo is refused, too.

@@ -196,7 +196,7 @@ enum { DOP_ROWS_TILE = 64 }; /* positions that attention_rows processes between 
 /* Device-independent bounds on registers per invocation and on unrolled code, so that compilation takes seconds, not
  * minutes. */
 enum {
-    DOP_MOST_UNROLLED = 2048,  /* scalar products in unrolled loops, per part */
+    DOP_MOST_UNROLLED = 1024,  /* scalar products in unrolled loops, per part; one compiler gives up at 2048 */
     DOP_MOST_SUMS = 512,       /* sums that an invocation holds in registers */
     DOP_MOST_STATE = 4096,     /* values of a recurrence's state that an invocation holds */
     DOP_MOST_SIDE = 1024,      /* rows, columns or depth of a tile in shared memory */
