@@ -45,7 +45,8 @@ make_one() { # BUILD FOLDER MODEL TARGET
     local status=0
     "$(compiler "$1")" "$3" --target "$4" -o "$2/plan" --quiet >"$2/log" 2>&1 || status=$?
     if [ $status -eq 0 ]; then
-        "$(compiler "$1")" "$3" --target "$4" --emit glsl --quiet 2>>"$2/log" | sed -E 's,/\*[^*]*\*/,,g; s,(^|[ ;{}])//.*,\1,; s, *\\?$,,; /^$/d' >"$2/glsl"
+        "$(compiler "$1")" "$3" --target "$4" --emit glsl --quiet 2>>"$2/log" |
+            sed -E 's,/\*[^*]*\*/,,g; s,(^|[ ;{}])//.*,\1,; s, *\\?$,,; /^$/d' >"$2/glsl"
     fi
     echo $status >"$2/status"
 }

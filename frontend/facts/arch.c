@@ -110,7 +110,7 @@ check_index(const dop_arch *a, uint32_t i, const dop_attention *t, const char *p
     DOP_RETURN_IF_ERROR(check_u32("the number of heads of the index", x->n_heads, DOP_MAX_HEADS, path, diag));
     DOP_RETURN_IF_ERROR(check_u32("the values of a head of the index", x->head_dim, DOP_MAX_HEAD_DIM, path, diag));
     DOP_RETURN_IF_ERROR(check_u32("the width of the index", x->n_heads * x->head_dim, DOP_MAX_WIDTH, path, diag));
-    if ((x->head_dim % 4 || (t->rope >= 0 && a->ropes[t->rope].dims > x->head_dim)))
+    if (x->head_dim % 4 || (t->rope >= 0 && a->ropes[t->rope].dims > x->head_dim))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
                            "layer %u: heads of %u values of an index, no multiple of 4 of at least the rotated ones", i,
                            x->head_dim);

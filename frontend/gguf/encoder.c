@@ -109,7 +109,7 @@ read_gguf_t5(dop_gi *gi)
     gi->layer.ffn.act = gi->layer.ffn.gated ? DOP_ACT_GELU_TANH : DOP_ACT_RELU;
     gi->layer.mixers[0].attn.relative = true;
     DOP_RETURN_IF_ERROR(dop_gi_size(gi, DOP_GGUF(relative_buckets), 0, 0, &e->relative.buckets));
-    if ((e->relative.buckets % 4 || e->relative.most <= e->relative.buckets / 4))
+    if (e->relative.buckets % 4 || e->relative.most <= e->relative.buckets / 4)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
                            "%s.attention.relative_buckets_count %u: expected a multiple of 4 below %u", gi->name,
                            e->relative.buckets, 4 * e->relative.most);

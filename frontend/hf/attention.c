@@ -20,7 +20,7 @@ dop_hf_latent(dop_hf *hf, dop_attention *t)
     DOP_RETURN_IF_ERROR(dop_fact_u32_or(
         &hf->cfg, DOP_HF(value_dim),
         hf->family->flags & DOP_FAM_MUP /* MiniCPM 3 */ ? hf->model->arch.hidden / t->n_heads : 128, &l->value_dim));
-    if ((l->plain % 4 || l->rotated % 8 || l->rank % 4 || l->value_dim % 4))
+    if (l->plain % 4 || l->rotated % 8 || l->rank % 4 || l->value_dim % 4)
         return DOP_FAIL_IN(
             hf->diag, DOP_E_INPUT, hf->path,
             "%sqk_nope_head_dim %u, qk_rope_head_dim %u, kv_lora_rank %u or v_head_dim %u is not a multiple of 4 "
@@ -307,7 +307,7 @@ dop_hf_altup(dop_hf *hf)
     DOP_RETURN_IF_ERROR(dop_fact_flag_or(&hf->cfg, DOP_HF(streams_scaled), true, &a->altup.scales));
     DOP_RETURN_IF_ERROR(dop_fact_u32_or(&hf->cfg, DOP_HF(laurel_rank), 64, &rank));
     DOP_RETURN_IF_ERROR(dop_json_f64_list(&hf->cfg, "activation_sparsity_pattern", 0, 1, hf->arena, &sparsity, &n));
-    if (((sparsity && n != a->n_layers) || (json_is_array(widths) && json_array_size(widths) != a->n_layers)))
+    if ((sparsity && n != a->n_layers) || (json_is_array(widths) && json_array_size(widths) != a->n_layers))
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s is not a list of %u entries", hf->cfg.where,
                            sparsity && n != a->n_layers ? "activation_sparsity_pattern" : "intermediate_size",
                            a->n_layers);

@@ -255,7 +255,7 @@ read_mxfp4(const matrix *m, const dop_rows *rows, dop_weight *w)
     dop_status st = DOP_OK;
     DOP_TRY(check_codes(m, m->inputs / 2));
     DOP_TRY(dop_st_check_shape(m->scales, 2, shape, m->hf->diag));
-    if ((m->inputs % 32 != 0 || rows->block > 1))
+    if (m->inputs % 32 != 0 || rows->block > 1)
         DOP_TRY(dop_st_refuse(m->codes, "has rows that are not whole blocks of 32, or parts that do not lie together",
                               m->hf->diag));
 error:
@@ -341,7 +341,7 @@ dop_hf_expert_codes(dop_hf *hf, const dop_st_set *set, const char *name, const d
     if (!scales)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, set->path, "tensor %s_scale_inv is missing", name);
     DOP_RETURN_IF_ERROR(dop_st_check_shape(codes, 3, shape, hf->diag));
-    if ((scales->rank == 0 || scales->shape[0] != w->experts))
+    if (scales->rank == 0 || scales->shape[0] != w->experts)
         DOP_RETURN_IF_ERROR(dop_st_refuse(scales, "are not scales of all experts", m.hf->diag));
     for (uint32_t e = 0; e < w->experts; e++) {
         const dop_st_tensor own = get_expert_tensor(codes, e), of = get_expert_tensor(scales, e);

@@ -134,7 +134,7 @@ read_switches(const dop_json *j, dop_image_processor *p)
     DOP_RETURN_IF_ERROR(dop_json_bool_or(j, "do_normalize", true, &p->normalize));
     DOP_RETURN_IF_ERROR(dop_json_f64_or(j, "rescale_factor", 1e-9, 1e6, 1.0 / 255, &p->factor));
     DOP_RETURN_IF_ERROR(dop_json_u32_or(j, "resample", 0, 5, p->filter, &filter));
-    if ((filter < DOP_FILTER_LANCZOS || filter > DOP_FILTER_BICUBIC))
+    if (filter < DOP_FILTER_LANCZOS || filter > DOP_FILTER_BICUBIC)
         return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path,
                            "resample is %u; 1 (Lanczos), 2 (bilinear) and 3 (bicubic) are supported", filter);
     p->filter = (dop_filter)filter;

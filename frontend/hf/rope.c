@@ -215,7 +215,7 @@ read_hf_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_di
         DOP_RETURN_IF_ERROR(check_twice(hf, j, part, DOP_HF(rotated_share)));
     DOP_RETURN_IF_ERROR(dop_fact_f64_or(j, DOP_HF(rotated_share), partial, &partial));
     /* Mistral 4 states the fraction of a whole head, but head_dim is only the rotated part. */
-    if ((f->flags & DOP_FAM_SCALE_ALONE))
+    if (f->flags & DOP_FAM_SCALE_ALONE)
         partial = 1;
     bool limited = false, ntk = false;
     uint32_t dims = 0; /* MiniMax states a number of values instead of a fraction of the head */

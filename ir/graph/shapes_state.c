@@ -53,7 +53,7 @@ need_axes(const dop_rule *c, const uint8_t *ranks, uint32_t state, const equal_a
 {
     for (uint32_t i = 0; i < c->n_srcs; i++)
         DOP_RETURN_IF_ERROR(ranks[i] ? dop_rule_need_rank(c, i, ranks[i]) : dop_rule_need_sequences(c, i, c->src[0]));
-    if ((c->src[state]->shape.dim[0].sym != DOP_SYM_Q || dop_shape_appends(&c->src[state]->shape)))
+    if (c->src[state]->shape.dim[0].sym != DOP_SYM_Q || dop_shape_appends(&c->src[state]->shape))
         return DOP_RULE_BAD(c, "needs replace state for source %u, %%%s is none", state, c->src[state]->name);
     for (uint32_t i = 0; i < n; i++)
         if (axes[i].b < c->n_srcs &&

@@ -348,7 +348,7 @@ dop_mode_compare(dop_cli *cli, dop_diag *diag)
     dop_status st = DOP_OK;
     DOP_TRY(open_sides(cli, &c, diag));
     c.vocab = c.sides[0].facts.vocab;
-    if ((cli->prompt || cli->file))
+    if (cli->prompt || cli->file)
         DOP_TRY(dop_cli_text(cli, c.sides[0].model, cli->prompt ? "-p" : "-f", diag, &tokenizer));
     DOP_TRY(dop_cli_prompt(cli, tokenizer, diag, &ids, &text));
     DOP_TRY(choose_compare_lengths(cli, &c, &ids, diag));

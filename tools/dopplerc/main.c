@@ -122,7 +122,7 @@ compile_model(dop_compiler_cli *o, const char *model, dop_diag *diag)
                              o->report.items[i]));
     if (o->dump_dir && mkdir(o->dump_dir, 0777) != 0 && errno != EEXIST)
         DOP_TRY(DOP_FAIL_IN(diag, DOP_E_IO, o->dump_dir, "cannot make the folder: %s", strerror(errno)));
-    if ((o->tune || o->target_out)) {
+    if (o->tune || o->target_out) {
         job.options.target = &job.targets[0];
         DOP_TRY(o->target_out ? dop_tune_target(model, &job.options, o->target_out, o->quiet ? NULL : show_line,
                                                 !o->quiet && isatty(2) ? show_share : NULL, diag)

@@ -171,7 +171,7 @@ dop_profile_stages(dop_profile *profile, dop_model *model, dop_diag *diag)
     while (rounds < MOST_ROUNDS && (rounds < LEAST_ROUNDS || dop_now_ms() - start < enough_ms))
         DOP_TRY(run_stage_round(&x, rounds++, diag));
     DOP_TRY(clear_mailboxes(&x, diag));
-    if ((step->flags & DOP_STEP_STALLED))
+    if (step->flags & DOP_STEP_STALLED)
         DOP_TRY(DOP_FAIL(diag, DOP_E_DEVICE,
                          "the stages of a persistent dispatch stalled: profile with --ordering barriers"));
     compute_stage_shares(&x, rounds, shares);

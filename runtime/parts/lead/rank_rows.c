@@ -22,7 +22,7 @@ dop_ranks_receive_all(const dop_wire *wire, uint32_t from, dop_wire_lane lane, v
         const uint8_t *message;
         size_t n;
         DOP_RETURN_IF_ERROR(wire->receive(wire->user, from, lane, diag, &message, &n));
-        if ((n == 0 || n > size - at))
+        if (n == 0 || n > size - at)
             return DOP_FAIL(diag, DOP_E_INTERNAL, "%zu bytes where %llu are left", n, (unsigned long long)(size - at));
         memcpy((uint8_t *)bytes + at, message, n);
         at += n;

@@ -555,7 +555,7 @@ dop_model_key(const dop_plan_cache *cache, const char *model, const dop_compile_
         if ((st = digest_of(cache, &f, f.paths[i], diag, &d)) == DOP_OK)
             dop_buf_printf(&key, "%s %016" PRIx64 "%016" PRIx64 "\n", in, d.high, d.low);
     }
-    if ((f.failed || key.failed))
+    if (f.failed || key.failed)
         DOP_TRY(DOP_NO_MEMORY(diag));
     {
         const XXH128_hash_t h = XXH3_128bits(key.data, key.size);
